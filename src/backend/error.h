@@ -8,19 +8,20 @@
 #ifndef ZARIS_BACKEND_ERROR_H
 #define ZARIS_BACKEND_ERROR_H
 
-#include "session.h"
+#include "backend/compat.h"
+#include "backend/session.h"
 
 /* The SQLSTATE of a final status (DESIGN 5). last: the last attempt's status, which tells 08001 from 08006, 57014 .. */
 extern int	zaris_status_sqlstate(ZarisStatus status, ZarisStatus last);
 
 /* Raise for an operation that is done with anything but Ok. relation: the foreign table's name, or NULL. */
-extern void zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation) pg_attribute_noreturn();
+pg_noreturn extern void zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation);
 
 /* Raise for a scan that returned FAILED. */
-extern void zaris_raise_scan(ZarisGuard *guard, const char *relation) pg_attribute_noreturn();
+pg_noreturn extern void zaris_raise_scan(ZarisGuard *guard, const char *relation);
 
 /* Raise for a map that could not be fetched. */
-extern void zaris_raise_map(ZarisSession *session) pg_attribute_noreturn();
+pg_noreturn extern void zaris_raise_map(ZarisSession *session);
 
 /*
  * Remote bytes made printable and cut to about `most` characters, palloc'd: what is valid in the database's

@@ -25,7 +25,7 @@
 #ifndef ZARIS_BACKEND_WAIT_H
 #define ZARIS_BACKEND_WAIT_H
 
-#include "session.h"
+#include "backend/session.h"
 
 /* Wait until every submitted operation of the batch is done. Raises only for interrupts: outcomes are in the operations. */
 extern void zaris_wait_batch(ZarisGuard *guard);

@@ -32,8 +32,8 @@ typedef struct ZarisOption
 	Oid			catalog;		/* ForeignServerRelationId, UserMappingRelationId, ForeignTableRelationId, AttributeRelationId */
 	ZarisOptionKind kind;
 	const char *choices;
-	int			min;
-	int			max;
+	int64		min;			/* INTEGER, DURATION (ms) */
+	int64		max;
 	const char *fallback;		/* default as users write it, or NULL */
 	const char *meaning;		/* one line, for zaris_options() and the docs */
 } ZarisOption;
@@ -47,7 +47,7 @@ extern const char *zaris_option_text(List *options, const char *name);
 
 /* Parsed; fallback when the option is not there. The validator has seen the value, so these do not fail on it. */
 extern int	zaris_option_integer(List *options, const char *name, int fallback);
-extern int	zaris_option_duration_ms(List *options, const char *name, int fallback);
+extern int64 zaris_option_duration_ms(List *options, const char *name, int64 fallback);
 extern bool zaris_option_boolean(List *options, const char *name, bool fallback);
 
 /* The session for a server as a user: found, or opened from the catalog's options. Raises. */
