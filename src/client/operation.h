@@ -73,7 +73,7 @@ typedef enum ZarisOutcome
 	ZARIS_OUTCOME_NOT_SENT,		/* not every byte of the command left the process */
 	ZARIS_OUTCOME_REJECTED,		/* an error reply that proves it did not run */
 	ZARIS_OUTCOME_APPLIED,		/* an answer: it ran (and may have said Conflict) */
-	ZARIS_OUTCOME_UNKNOWN		/* all sent, no reply */
+	ZARIS_OUTCOME_IN_DOUBT		/* Unknown: all sent, no reply (ZARIS_OUTCOME_UNKNOWN is the status) */
 } ZarisOutcome;
 
 #define ZARIS_NO_EXPIRY		INT64_C(-1)
