@@ -4,7 +4,7 @@
  *
  * Template (option `key`): literal text and <column>; "<<" is a literal "<".  Between two columns there must be a
  * literal, since nothing else tells where one ends.  A column's text ends at the first occurrence of the literal behind
- * it; the last column takes the rest.
+ * it; the last column takes the rest, up to the literal that ends the template, if one does.
  *
  * I12: a key belongs to a table if and only if formatting its parsed columns gives the same bytes.  So for any
  * column values a key can be asked for, but only if parsing that key gives the same values back is there a row.
@@ -28,7 +28,7 @@ typedef enum ZarisLayout
 
 typedef enum ZarisColumnRole
 {
-	ZARIS_COLUMN_NONE,			/* dropped, or generated: not stored, not read */
+	ZARIS_COLUMN_NONE,			/* dropped: not stored, not read */
 	ZARIS_COLUMN_KEY,
 	ZARIS_COLUMN_VALUE,			/* layout string: exactly one */
 	ZARIS_COLUMN_FIELD,			/* layout hash */
@@ -56,10 +56,11 @@ typedef struct ZarisColumn
 	ZarisColumnRole role;
 	Oid			type;			/* as declared */
 	Oid			base_type;		/* behind domains */
-	int32		typmod;
+	int32		typmod;			/* the base type's, behind domains */
 	Oid			collation;
 	bool		not_null;
 	ZarisCodecKind codec;
+	struct ZarisDomain *domain; /* canonical.h; NULL when the type is no domain */
 	ZarisBytes	field;			/* FIELD: its name in the hash */
 	FmgrInfo	input;			/* the declared type's: checks domains and typmods */
 	Oid			input_ioparam;
@@ -81,7 +82,7 @@ typedef struct ZarisTable
 	ZarisRecordKind record;
 	int			n_columns;
 	ZarisColumn *columns;		/* by attnum - 1 */
-	int			n_parts;
+	int			n_parts;		/* columns and literals alternate; "" is never a part */
 	ZarisTemplatePart *parts;
 	int			n_key_columns;
 	ZarisColumn **key_columns;	/* in template order */
@@ -112,9 +113,10 @@ extern void zaris_key_format(const ZarisTable *table, const Datum *values, const
 
 /*
  * Like zaris_key_format for the first n_known key columns, then the literal behind them: a prefix of all matching
- * keys. known values are given by key column index.
+ * keys. known values are given by key column index.  False: no key can have these values (one contains the literal
+ * that would end it).
  */
-extern void zaris_key_prefix(const ZarisTable *table, const Datum *known, int n_known, StringInfo prefix);
+extern bool zaris_key_prefix(const ZarisTable *table, const Datum *known, int n_known, StringInfo prefix);
 
 /*
  * Take a key apart into values[] (by attnum - 1; only key columns are touched; palloc'd in the current context).
