@@ -85,6 +85,12 @@ extern void zaris_stream_close(ZarisStream *stream);
  */
 extern bool zaris_stream_write(ZarisStream *stream, const char *data, size_t len);
 
+/*
+ * Whether the peer still holds its end, looked up in the socket now (one system call): false when an end of stream lies
+ * there unread.  Asked before an idle connection is used: what is written to a closed one is in doubt, and need not be.
+ */
+extern bool zaris_stream_is_alive(const ZarisStream *stream);
+
 /* Bytes handed to the kernel since the stream was opened: what lies behind this point cannot have been executed. */
 extern uint64_t zaris_stream_sent(const ZarisStream *stream);
 

@@ -71,6 +71,7 @@ typedef struct ZarisSlotRequest
 	const uint16_t *slots;
 	int			n_slots;
 	int			limit;			/* a slot with this many keys or more is reported in .too_large */
+	ZarisRecordKind record;		/* keys of other kinds are left out */
 } ZarisSlotRequest;
 
 /* An open slot: its keys are on their way. */
