@@ -22,6 +22,7 @@
 #include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
+#include "utils/timeout.h"
 #include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
@@ -62,6 +63,16 @@
 #define CreateWaitEventSet(resowner, nevents) \
 	CreateWaitEventSet((AssertMacro((resowner) == NULL), TopMemoryContext), nevents)
 #define WaitEventExtensionNew(name) PG_WAIT_EXTENSION
+#endif
+
+/* What PostgreSQL itself ends a statement by, and with which SQLSTATE; 17 has one more. */
+#if PG_VERSION_NUM >= 170000
+#define ZARIS_TIMEOUTS \
+	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout"}, \
+	{TRANSACTION_TIMEOUT, ERRCODE_TRANSACTION_TIMEOUT, "transaction_timeout"}
+#else
+#define ZARIS_TIMEOUTS \
+	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout"}
 #endif
 
 /* 16: one function for all kinds of objects, of which only servers are asked for here. */

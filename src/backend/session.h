@@ -4,8 +4,9 @@
  *
  * Sessions live for the backend's life in TopMemoryContext, found by (server, user mapping).  A change of the
  * SERVER or USER MAPPING (syscache invalidation) marks a session stale: the next zaris_session_find() does not see
- * it, and it is closed as soon as nothing uses it.  The loop is one a backend, made lazily, closed in on_proc_exit
- * (never in _PG_init: a preloaded library is inherited by fork).
+ * it, and it is closed as soon as nothing uses it.  A session that was handed out stays valid until the transaction
+ * ends, whatever happens to its SERVER meanwhile; do not keep the pointer longer.  The loop is one a backend, made
+ * lazily, closed in on_proc_exit (never in _PG_init: a preloaded library is inherited by fork).
  *
  * Work in flight hangs on a memory context: a ZarisGuard ties a batch or a scan to it.  When the context is reset or
  * deleted without zaris_guard_free() (ERROR, cancel, ROLLBACK TO, FATAL) the callback abandons the work, so no
@@ -20,6 +21,8 @@
 #define ZARIS_BACKEND_SESSION_H
 
 #include "postgres.h"
+
+#include "lib/ilist.h"
 
 #include "client/client.h"
 #include "client/scan.h"
@@ -49,14 +52,22 @@ typedef struct ZarisSession
 	int			max_attempts;	/* -1 = the GUC, as in the options */
 	int			backoff_ms;
 	int			request_timeout_ms;
-	bool		stale;
+	int			map_refresh_wait_ms;
+	bool		stale;			/* to be closed, not to be found */
+	bool		handed_out;		/* in this transaction: somebody may hold a pointer */
 	int			uses;			/* guards that point here */
+
+	/* session.c's own */
+	dlist_node	node;
+	MemoryContext context;
+	uint32		server_hash;	/* what a syscache invalidation names */
+	uint32		mapping_hash;
 } ZarisSession;
 
 typedef struct ZarisGuard
 {
 	ZarisSession *session;
-	ZarisBatch *batch;			/* one of the two; NULL once freed or abandoned */
+	ZarisBatch *batch;			/* one of the two; both NULL once freed or abandoned */
 	ZarisScan  *scan;
 	MemoryContextCallback callback;
 } ZarisGuard;
@@ -64,15 +75,24 @@ typedef struct ZarisGuard
 extern ZarisSession *zaris_session_find(Oid serverid, Oid umid);	/* NULL = none, or stale */
 extern ZarisSession *zaris_session_open(const ZarisSessionOptions *options);	/* raises */
 
-/* The policy of this moment (options, then GUCs, then disable_retries) is given to the client by both of these. */
+/*
+ * The policy of this moment (options, then GUCs, then disable_retries) is given to the client by both of these.  The
+ * guard itself, some 80 bytes, stays in the context until that is reset.
+ */
 extern ZarisGuard *zaris_guard_batch(ZarisSession *session, MemoryContext context);	/* raises when out of memory */
 extern ZarisGuard *zaris_guard_scan(ZarisSession *session, MemoryContext context, const ZarisScanRequest *request);
 extern void zaris_guard_free(ZarisGuard *guard);	/* the normal end, also an early one (LIMIT); may be called twice */
 
-/* Close sessions of a server (InvalidOid: all) that nothing uses; the number closed. Others become stale. */
+/*
+ * Close sessions of a server (InvalidOid: all) that were not handed out in this transaction; the number closed.
+ * Others become stale, and are closed when the transaction ends.
+ */
 extern int	zaris_session_close(Oid serverid);
 
 typedef void (*ZarisSessionVisitor) (ZarisSession *session, void *context);
-extern void zaris_session_each(ZarisSessionVisitor visit, void *context);
+extern void zaris_session_each(ZarisSessionVisitor visit, void *context);	/* also stale ones */
+
+/* wait.c: after every wait, count the sockets for fd.c. */
+extern void zaris_session_account(void);
 
 #endif							/* ZARIS_BACKEND_SESSION_H */

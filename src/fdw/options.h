@@ -40,6 +40,9 @@ typedef struct ZarisOption
 
 extern const ZarisOption zaris_option_table[];	/* ends with name == NULL */
 
+/* "server", "user mapping", "foreign table", "column" */
+extern const char *zaris_option_object(Oid catalog);
+
 extern void zaris_options_validate(List *options, Oid catalog); /* raises */
 
 /* The value as written, or NULL. */
