@@ -93,6 +93,18 @@ sub send_bytes
 	return;
 }
 
+# One reply as the bytes that came.
+sub raw_reply
+{
+	my ($self, $deadline) = @_;
+	$deadline //= time() + $self->{timeout};
+	my $line = $self->_line($deadline);
+	my ($kind, $rest) = (substr($line, 0, 1), substr($line, 1));
+	return "$line\r\n" if $kind !~ /[\$*]/ || $rest < 0;
+	return "$line\r\n" . $self->_bytes($rest + 2, $deadline) if $kind eq '$';
+	return join('', "$line\r\n", map { $self->raw_reply($deadline) } 1 .. $rest);
+}
+
 # One reply.
 sub reply
 {
