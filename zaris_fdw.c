@@ -14,6 +14,8 @@
 PG_MODULE_MAGIC_EXT(.name = "zaris_fdw", .version = "0.1");
 
 PGDLLEXPORT void _PG_init(void);
+PGDLLEXPORT Datum zaris_fdw_handler(PG_FUNCTION_ARGS);
+PGDLLEXPORT Datum zaris_fdw_validator(PG_FUNCTION_ARGS);
 
 PG_FUNCTION_INFO_V1(zaris_fdw_handler);
 PG_FUNCTION_INFO_V1(zaris_fdw_validator);

@@ -39,6 +39,12 @@
 #include "varatt.h"
 #endif
 
+/* 16 exports what says so; before, everything was exported, and -fvisibility=hidden hides it all. */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#endif
+
 /* 18: a specifier in front instead of an attribute behind; a module may tell its name. */
 #if PG_VERSION_NUM < 180000
 #define pg_noreturn _Noreturn

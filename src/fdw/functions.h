@@ -9,7 +9,7 @@
 
 #include "postgres.h"
 
-#include "fmgr.h"
+#include "backend/compat.h"
 
 extern PGDLLEXPORT Datum zaris_options(PG_FUNCTION_ARGS);	/* every option there is */
 extern PGDLLEXPORT Datum zaris_slot(PG_FUNCTION_ARGS);	/* key -> slot */
