@@ -164,12 +164,26 @@ append_life(StringInfo detail, const Report *report)
 		appendStringInfo(detail, " in %.1f ms", (end - operation->started_us) / 1000.0);
 }
 
+/* A failure to fetch the map, unless the store answers with authority or the words were said already. */
+static void
+append_map(StringInfo detail, const Report *report)
+{
+	ZarisStatus status = ZARIS_OK;
+	const char *words = zaris_client_map_error(report->session->client, &status);
+
+	if (words[0] == '\0' || (report->words != NULL && strcmp(words, report->words) == 0))
+		return;
+	if (zaris_status_class(report->last) != ZARIS_CLASS_TRANSIENT && report->last != ZARIS_DEADLINE_EXCEEDED)
+		return;
+	appendStringInfoString(detail, " The last refresh of the cluster map ended with ");
+	append_words(detail, status, words);
+	appendStringInfoChar(detail, '.');
+}
+
 static char *
 detail_text(const Report *report)
 {
 	StringInfoData detail;
-	ZarisStatus map_status = ZARIS_OK;
-	const char *map_words = zaris_client_map_error(report->session->client, &map_status);
 
 	initStringInfo(&detail);
 	appendStringInfoString(&detail, "The last status was ");
@@ -181,14 +195,7 @@ detail_text(const Report *report)
 		append_nodes(&detail, report);
 	if (report->slots_left > 0)
 		appendStringInfo(&detail, " %d slots were not read.", report->slots_left);
-
-	/* While the store answers, an old failure to fetch the map says nothing. */
-	if (map_words[0] != '\0' && zaris_status_refresh(report->last) != ZARIS_REFRESH_NONE)
-	{
-		appendStringInfoString(&detail, " The last refresh of the cluster map ended with ");
-		append_words(&detail, map_status, map_words);
-		appendStringInfoChar(&detail, '.');
-	}
+	append_map(&detail, report);
 	return detail.data;
 }
 
@@ -270,13 +277,20 @@ raise_report(const Report *report)
 	pg_unreachable();
 }
 
+/* Of an operation whose first attempt did not end there is none yet. */
+static ZarisStatus
+last_status(const ZarisOperation *operation)
+{
+	return operation->last_status == ZARIS_OK ? operation->status : operation->last_status;
+}
+
 void
 zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation)
 {
 	Report		report = {
 		.session = session,
 		.status = operation->status,
-		.last = operation->last_status,
+		.last = last_status(operation),
 		.done = operation_text(operation, relation),
 		.words = operation->error_text,
 		.operation = operation,
@@ -293,7 +307,7 @@ zaris_raise_scan(ZarisGuard *guard, const char *relation)
 	Report		report = {
 		.session = guard->session,
 		.status = failure->status,
-		.last = operation ? operation->last_status : failure->status,
+		.last = operation ? last_status(operation) : failure->status,
 		.done = relation ? psprintf("scan foreign table \"%s\"", relation) : "scan the store",
 		.words = failure->text,
 		.operation = operation,

@@ -110,6 +110,13 @@ zaris_wait_batch_below(ZarisGuard *guard, int pending)
 {
 	BatchWait	wait = {guard->batch, pending};
 
+	/* Nothing to wait for is nothing to turn for: what was submitted goes out in one piece later. */
+	if (batch_is_below(&wait))
+	{
+		CHECK_FOR_INTERRUPTS();
+		return;
+	}
+
 	/* The deadline holds while somebody waits. An error ends the batch, so it need not be put back then. */
 	zaris_batch_set_deadline(guard->batch, zaris_deadline(guard->session));
 	wait_for(guard->session->client, batch_is_below, &wait, ZARIS_NO_DEADLINE);
