@@ -13,6 +13,9 @@
  *	 open		bytes move
  *	 over		`opened` or `ended` told of an error, or is about to: nothing moves any more
  *
+ * Timers are ours, not libuv's, which fires its own before it looks at the sockets: a loop that nobody turned for a
+ * while would then end by its clock what has been answered long ago.
+ *
  * Errors that are met outside a turn (connect() that fails at once, a write into a broken pipe) are told by the
  * next turn: such streams stand in loop->due, and while one stands there the timeout is 0.
  */
@@ -24,6 +27,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -37,6 +41,7 @@
 #include <uv.h>
 
 #include "client/check.h"
+#include "client/list.h"
 
 #define READ_BUFFER		(256 * 1024)
 #define READS_A_TURN	16		/* of a full buffer, so that one fast node does not starve the others */
@@ -57,11 +62,8 @@ struct ZarisStream
 {
 	uv_poll_t	poll;			/* first: libuv hands it back */
 	ZarisLoop  *loop;
-	ZarisStream *previous;		/* loop->streams */
-	ZarisStream *next;
-	ZarisStream *next_due;
-	bool		is_due;
-	bool		polls;			/* poll was initialized, so it must be closed by libuv */
+	ZarisLink	open;			/* loop->streams until it is closed */
+	ZarisLink	due;			/* loop->due while there is an error to tell */
 	bool		closing;
 	StreamState state;
 	int			fd;
@@ -78,11 +80,10 @@ struct ZarisStream
 
 struct ZarisTimer
 {
-	uv_timer_t	timer;			/* first */
 	ZarisLoop  *loop;
-	ZarisTimer *previous;
-	ZarisTimer *next;
-	bool		closing;
+	ZarisLink	known;			/* loop->timers */
+	ZarisLink	running;		/* loop->running while it is set */
+	uint64_t	at_us;
 	void		(*fired) (void *context);
 	void	   *context;
 };
@@ -90,9 +91,11 @@ struct ZarisTimer
 struct ZarisLoop
 {
 	uv_loop_t	uv;
-	ZarisStream *streams;
-	ZarisTimer *timers;
-	ZarisStream *due;
+	ZarisLink	streams;
+	ZarisLink	due;
+	ZarisLink	timers;
+	ZarisLink	running;		/* timers that are set, in no order: they are few */
+	uint64_t	earliest_us;	/* no timer fires before it */
 	char	   *buffer;			/* shared: a callback uses what it needs before it returns */
 };
 
@@ -128,6 +131,11 @@ zaris_loop_create(void)
 		free(loop);
 		return NULL;
 	}
+	zaris_link_init(&loop->streams);
+	zaris_link_init(&loop->due);
+	zaris_link_init(&loop->timers);
+	zaris_link_init(&loop->running);
+	loop->earliest_us = UINT64_MAX;
 	return loop;
 }
 
@@ -136,10 +144,10 @@ zaris_loop_destroy(ZarisLoop *loop)
 {
 	if (loop == NULL)
 		return;
-	while (loop->streams != NULL)
-		zaris_stream_close(loop->streams);
-	while (loop->timers != NULL)
-		zaris_timer_destroy(loop->timers);
+	while (!zaris_link_is_alone(&loop->streams))
+		zaris_stream_close(ZARIS_OF_LINK(ZarisStream, open, loop->streams.next));
+	while (!zaris_link_is_alone(&loop->timers))
+		zaris_timer_destroy(ZARIS_OF_LINK(ZarisTimer, known, loop->timers.next));
 
 	/* Closing needs turns; with nothing open each of them ends at once. */
 	while (uv_loop_alive(&loop->uv))
@@ -158,13 +166,21 @@ zaris_loop_fd(ZarisLoop *loop)
 int
 zaris_loop_timeout_ms(ZarisLoop *loop)
 {
-	if (loop->due != NULL)
+	uint64_t	now;
+	uint64_t	left_ms;
+
+	if (!zaris_link_is_alone(&loop->due))
 		return 0;
 
-	/* libuv says 0 for a loop without anything in it, which would make the waiter spin. */
-	if (!uv_loop_alive(&loop->uv))
+	/* Work that libuv has put off to its next run. It also says 0 for a loop with nothing in it: no reason to spin. */
+	if (uv_loop_alive(&loop->uv) && uv_backend_timeout(&loop->uv) == 0)
+		return 0;
+	if (loop->earliest_us == UINT64_MAX)
 		return -1;
-	return uv_backend_timeout(&loop->uv);
+
+	now = zaris_loop_now_us();
+	left_ms = loop->earliest_us > now ? (loop->earliest_us - now + 999) / 1000 : 0;
+	return left_ms > INT_MAX ? INT_MAX : (int) left_ms;
 }
 
 uint64_t
@@ -256,7 +272,7 @@ watch(ZarisStream *stream)
 	else if (stream->state == STREAM_OPEN)
 		wanted = stream->backlog_end > stream->backlog_start ? UV_READABLE | UV_WRITABLE : UV_READABLE;
 
-	if (!stream->polls || wanted == stream->watched)
+	if (wanted == stream->watched)
 		return;
 	stream->watched = wanted;
 	if (wanted == 0)
@@ -271,27 +287,8 @@ tell_later(ZarisStream *stream, const char *error)
 {
 	if (stream->error == NULL)
 		stream->error = error;
-	if (stream->is_due)
-		return;
-	stream->is_due = true;
-	stream->next_due = stream->loop->due;
-	stream->loop->due = stream;
-}
-
-static void
-not_due(ZarisStream *stream)
-{
-	if (!stream->is_due)
-		return;
-	for (ZarisStream **link = &stream->loop->due; *link != NULL; link = &(*link)->next_due)
-	{
-		if (*link == stream)
-		{
-			*link = stream->next_due;
-			break;
-		}
-	}
-	stream->is_due = false;
+	if (zaris_link_is_alone(&stream->due))
+		zaris_link_add(&stream->loop->due, &stream->due);
 }
 
 /* Nothing moves any more; tell why. NULL = the peer closed. */
@@ -520,11 +517,11 @@ on_poll(uv_poll_t *poll, int status, int events)
 static void
 tell_due(ZarisLoop *loop)
 {
-	while (loop->due != NULL)
+	while (!zaris_link_is_alone(&loop->due))
 	{
-		ZarisStream *stream = loop->due;
+		ZarisStream *stream = ZARIS_OF_LINK(ZarisStream, due, loop->due.next);
 
-		not_due(stream);
+		zaris_link_remove(&stream->due);
 		if (stream->state == STREAM_OPEN)
 			read_all(stream);
 		if (!stream->closing)
@@ -532,13 +529,53 @@ tell_due(ZarisLoop *loop)
 	}
 }
 
+/*
+ * Fire what is due. A callback may set, stop and destroy any timer: so the due ones move to a list of this turn, from
+ * which that takes them off.
+ */
+static void
+fire_timers(ZarisLoop *loop)
+{
+	uint64_t	now;
+	ZarisLink	due;
+	ZarisLink  *link;
+	ZarisLink  *following;
+
+	if (loop->earliest_us == UINT64_MAX)
+		return;
+	now = zaris_loop_now_us();
+	if (now < loop->earliest_us)
+		return;
+
+	zaris_link_init(&due);
+	loop->earliest_us = UINT64_MAX;
+	ZARIS_EACH_LINK(link, following, &loop->running)
+	{
+		ZarisTimer *timer = ZARIS_OF_LINK(ZarisTimer, running, link);
+
+		if (timer->at_us <= now)
+		{
+			zaris_link_remove(link);
+			zaris_link_add(&due, link);
+		}
+		else if (timer->at_us < loop->earliest_us)
+			loop->earliest_us = timer->at_us;
+	}
+	while (!zaris_link_is_alone(&due))
+	{
+		ZarisTimer *timer = ZARIS_OF_LINK(ZarisTimer, running, due.next);
+
+		zaris_link_remove(&timer->running);
+		timer->fired(timer->context);
+	}
+}
+
 void
 zaris_loop_turn(ZarisLoop *loop)
 {
-	/* libuv's clock stands still between runs; timers set in between would be too early. */
-	uv_update_time(&loop->uv);
 	tell_due(loop);
 	uv_run(&loop->uv, UV_RUN_NOWAIT);
+	fire_timers(loop);			/* last: what came is taken before the clock has its say */
 }
 
 /* streams: life */
@@ -563,14 +600,8 @@ zaris_stream_close(ZarisStream *stream)
 		return;
 	stream->closing = true;
 	stream->state = STREAM_OVER;
-	not_due(stream);
-
-	if (stream->previous != NULL)
-		stream->previous->next = stream->next;
-	else
-		stream->loop->streams = stream->next;
-	if (stream->next != NULL)
-		stream->next->previous = stream->previous;
+	zaris_link_remove(&stream->due);
+	zaris_link_remove(&stream->open);
 
 	/* libuv must stop watching before the number can belong to another file. */
 	uv_close((uv_handle_t *) &stream->poll, on_poll_closed);
@@ -627,15 +658,13 @@ zaris_stream_open(ZarisLoop *loop, const struct sockaddr *address, socklen_t len
 		free(stream);
 		return NULL;
 	}
-	stream->polls = true;
 	stream->loop = loop;
 	stream->callbacks = callbacks;
 	stream->context = context;
 	stream->state = STREAM_CONNECTING;
-	stream->next = loop->streams;
-	if (loop->streams != NULL)
-		loop->streams->previous = stream;
-	loop->streams = stream;
+	zaris_link_init(&stream->due);
+	zaris_link_init(&stream->open);
+	zaris_link_add(&loop->streams, &stream->open);
 
 	do
 		result = connect(stream->fd, address, len);
@@ -651,15 +680,6 @@ zaris_stream_open(ZarisLoop *loop, const struct sockaddr *address, socklen_t len
 
 /* timers */
 
-static void
-on_timer(uv_timer_t *handle)
-{
-	ZarisTimer *timer = (ZarisTimer *) handle;
-
-	if (!timer->closing)
-		timer->fired(timer->context);
-}
-
 ZarisTimer *
 zaris_timer_create(ZarisLoop *loop, void (*fired) (void *context), void *context)
 {
@@ -667,56 +687,39 @@ zaris_timer_create(ZarisLoop *loop, void (*fired) (void *context), void *context
 
 	if (timer == NULL)
 		return NULL;
-	if (uv_timer_init(&loop->uv, &timer->timer) != 0)
-	{
-		free(timer);
-		return NULL;
-	}
 	timer->loop = loop;
 	timer->fired = fired;
 	timer->context = context;
-	timer->next = loop->timers;
-	if (loop->timers != NULL)
-		loop->timers->previous = timer;
-	loop->timers = timer;
+	zaris_link_init(&timer->running);
+	zaris_link_init(&timer->known);
+	zaris_link_add(&loop->timers, &timer->known);
 	return timer;
 }
 
 bool
 zaris_timer_set(ZarisTimer *timer, uint64_t at_us)
 {
-	uint64_t	now = zaris_loop_now_us();
-	uint64_t	delay_ms = at_us > now ? (at_us - now + 999) / 1000 : 0;
-
-	if (timer->closing)
-		return false;
-	uv_update_time(&timer->loop->uv);
-	return uv_timer_start(&timer->timer, on_timer, delay_ms, 0) == 0;
+	zaris_link_remove(&timer->running);
+	zaris_link_add(&timer->loop->running, &timer->running);
+	timer->at_us = at_us;
+	if (at_us < timer->loop->earliest_us)
+		timer->loop->earliest_us = at_us;
+	return true;
 }
 
+/* earliest_us may now be too early, which costs one look in vain. */
 void
 zaris_timer_stop(ZarisTimer *timer)
 {
-	uv_timer_stop(&timer->timer);
-}
-
-static void
-on_timer_closed(uv_handle_t *handle)
-{
-	free(handle);
+	zaris_link_remove(&timer->running);
 }
 
 void
 zaris_timer_destroy(ZarisTimer *timer)
 {
-	if (timer == NULL || timer->closing)
+	if (timer == NULL)
 		return;
-	timer->closing = true;
-	if (timer->previous != NULL)
-		timer->previous->next = timer->next;
-	else
-		timer->loop->timers = timer->next;
-	if (timer->next != NULL)
-		timer->next->previous = timer->previous;
-	uv_close((uv_handle_t *) &timer->timer, on_timer_closed);
+	zaris_link_remove(&timer->running);
+	zaris_link_remove(&timer->known);
+	free(timer);
 }

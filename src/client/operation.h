@@ -140,10 +140,13 @@ typedef struct ZarisOperation
 
 	struct ZarisBatch *batch;	/* NULL once abandoned */
 	struct ZarisOperation *next;	/* core's queues */
-	uint64_t	wake_at_us;		/* QUEUED: backoff or bound of the refresh wait */
+	uint64_t	wake_at_us;		/* QUEUED: end of the backoff, or bound of the refresh wait */
+	uint64_t	not_before_us;	/* QUEUED: end of the backoff */
 	bool		awaits_refresh;
+	bool		has_waited;		/* QUEUED: for a refresh, which is over; not again before the next attempt */
 	int			target;			/* node of a redirect to follow, or ZARIS_NO_NODE */
 	bool		asking;
+	bool		hopping;		/* QUEUED: what comes next is a hop, which costs no attempt */
 } ZarisOperation;
 
 #endif							/* ZARIS_CLIENT_OPERATION_H */
