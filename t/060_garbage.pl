@@ -180,7 +180,9 @@ cmp_ok($ring[0]->count('GET') + $ring[1]->count('GET'), '<=', 12, '... after a b
 goes_on('after redirects');
 
 # A redirect to the very node that answered (a proxy): bounded too.
-$fake = Zaris::FakeNode->new(port => (my $own = (Zaris::Process::free_ports(1))[0]),
+my ($own) = Zaris::Process::free_ports(1);
+$fake = Zaris::FakeNode->new(
+	port => $own,
 	'GET' => [ "-MOVED $slot 127.0.0.1:$own\r\n", "\$4\r\nself\r\n" ]);
 table_on($fake);
 is($session->run("SELECT value FROM item WHERE id = 'a'", 20)->{out}, 'self', 'a redirect to the node itself is tried again');
