@@ -140,7 +140,7 @@ open_client(const ZarisSessionOptions *options)
 		.password = options->password,
 		.client_name = "zaris_fdw",
 		.connect_timeout_us = options->connect_timeout_ms * MS,
-		.map_refresh_wait_us = zaris_setting_map_refresh_wait * MS,
+		.map_refresh_wait_us = zaris_setting_map_refresh_wait * MS, /* until the first guard is made */
 	};
 
 	if (driver == NULL)
@@ -191,6 +191,7 @@ static void
 apply_policy(ZarisSession *session)
 {
 	int			backoff_ms = session->backoff_ms >= 0 ? session->backoff_ms : zaris_setting_backoff;
+	int			refresh_wait_ms = session->map_refresh_wait_ms >= 0 ? session->map_refresh_wait_ms : zaris_setting_map_refresh_wait;
 	ZarisRetryPolicy policy = {
 		.max_attempts = session->max_attempts >= 0 ? session->max_attempts : zaris_setting_max_attempts,
 		.backoff_us = backoff_ms * MS,
@@ -198,6 +199,7 @@ apply_policy(ZarisSession *session)
 	};
 
 	zaris_client_set_policy(session->client, &policy);
+	zaris_client_set_map_refresh_wait(session->client, refresh_wait_ms * MS);
 }
 
 static bool

@@ -756,6 +756,12 @@ zaris_client_set_policy(ZarisClient *client, const ZarisRetryPolicy *policy)
 		client->policy.max_attempts = 1;
 }
 
+void
+zaris_client_set_map_refresh_wait(ZarisClient *client, uint64_t wait_us)
+{
+	client->map_refresh_wait_us = wait_us;
+}
+
 /* A driver that can partition may have found a store that is not. */
 unsigned
 zaris_client_capabilities(const ZarisClient *client)

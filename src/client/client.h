@@ -59,6 +59,7 @@ extern ZarisClient *zaris_client_open(const ZarisStoreDriver *driver, const Zari
 									  const ZarisHost *host, ZarisLoop *loop, const char **problem);
 extern void zaris_client_close(ZarisClient *client);	/* abandons what is left */
 extern void zaris_client_set_policy(ZarisClient *client, const ZarisRetryPolicy *policy);	/* for what is submitted or retried from now on */
+extern void zaris_client_set_map_refresh_wait(ZarisClient *client, uint64_t wait_us);	/* likewise */
 extern unsigned zaris_client_capabilities(const ZarisClient *client);
 extern const ZarisMap *zaris_client_map(const ZarisClient *client);
 extern const ZarisClientStats *zaris_client_stats(const ZarisClient *client);
