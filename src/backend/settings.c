@@ -20,6 +20,7 @@ int			zaris_setting_max_attempts;
 int			zaris_setting_backoff;
 int			zaris_setting_map_refresh_wait;
 bool		zaris_setting_disable_retries;
+bool		zaris_setting_batched_join;
 
 typedef struct Setting
 {
@@ -111,5 +112,9 @@ zaris_settings_define(void)
 							 "Sends each operation once, follows no redirect and reports the store's raw status.",
 							 "Wins over all servers' options.", &zaris_setting_disable_retries,
 							 boot_disable_retries(), PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zaris.batched_join",
+							 "Enables the planner's use of joins that fetch the keys of many outer rows at once.",
+							 NULL, &zaris_setting_batched_join,
+							 true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("zaris");
 }

@@ -101,20 +101,20 @@ append_binding(StringInfo text, const ZarisColumn *column, List *is_array, ListC
  * what an outer relation gives stands there as a parameter, $0.
  */
 static char *
-bound_text(const ZarisTable *table, ForeignScan *plan, List *private, ExplainState *es)
+bound_text(const ZarisTable *table, Plan *plan, List *private, List *expressions, ExplainState *es)
 {
 	List	   *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
 	int			pattern = intVal(list_nth(private, ZARIS_PRIVATE_PATTERN));
-	List	   *context = set_deparse_context_plan(es->deparse_cxt, (Plan *) plan, NIL);
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, NIL);
 	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
-	ListCell   *expression = list_head(plan->fdw_exprs);
+	ListCell   *expression = list_head(expressions);
 	ListCell   *cell;
 	StringInfoData text;
 
 	initStringInfo(&text);
 	foreach(cell, bindings)
 		append_binding(&text, table->key_columns[foreach_current_index(cell)], lfirst(cell), &expression,
-					   plan->fdw_exprs, context, prefix);
+					   expressions, context, prefix);
 	if (pattern != ZARIS_PATTERN_NONE)
 		appendStringInfo(&text, "%s%s %s %s", text.len > 0 ? ", " : "",
 						 table->key_columns[list_length(bindings)]->name,
@@ -145,20 +145,19 @@ explain_reasons(List *reasons, ExplainState *es)
 		ExplainPropertyList("Filtered Locally", distinct, es);
 }
 
-/* What keys a plan names, for reads and for writes that need not read. */
-static void
-explain_keys(ForeignScanState *node, const ZarisTable *table, List *private, ExplainState *es)
+void
+zaris_explain_keys(const ZarisTable *table, Plan *plan, List *private, List *expressions, ExplainState *es)
 {
 	List	   *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
-	char	   *bound = bound_text(table, (ForeignScan *) node->ss.ps.plan, private, es);
+	char	   *bound = bound_text(table, plan, private, expressions, es);
 
 	ExplainPropertyText("Key", key_pattern(table, list_length(bindings)), es);
 	if (bound[0] != '\0')
 		ExplainPropertyText("Bound", bound, es);
 }
 
-static void
-explain_counts(const ZarisScanCounts *counts, ExplainState *es)
+void
+zaris_explain_counts(const ZarisScanCounts *counts, ExplainState *es)
 {
 	ExplainPropertyUInteger("Requests", NULL, counts->requests, es);
 	ExplainPropertyUInteger("Round Trips", NULL, counts->round_trips, es);
@@ -183,7 +182,7 @@ zaris_explain_foreign_scan(ForeignScanState *node, ExplainState *es)
 										   boolVal(list_nth(private, ZARIS_PRIVATE_HEADER)));
 
 	ExplainPropertyText("Operation", operation_text(private), es);
-	explain_keys(node, table, private, es);
+	zaris_explain_keys(table, &plan->scan.plan, private, plan->fdw_exprs, es);
 	ExplainPropertyText("Fetches", zaris_fetch_description(fetch), es);
 	if (es->verbose)
 		explain_reasons(list_nth(private, ZARIS_PRIVATE_REASONS), es);
@@ -191,7 +190,7 @@ zaris_explain_foreign_scan(ForeignScanState *node, ExplainState *es)
 	{
 		ZarisScanCounts counts = zaris_scan_counts(node);
 
-		explain_counts(&counts, es);
+		zaris_explain_counts(&counts, es);
 	}
 }
 
@@ -229,5 +228,6 @@ zaris_explain_direct_modify(ForeignScanState *node, ExplainState *es)
 
 	zaris_direct_describe(node, &description);
 	explain_description(&description, es);
-	explain_keys(node, zaris_table_open(node->ss.ss_currentRelation), zaris_direct_scan_private(plan), es);
+	zaris_explain_keys(zaris_table_open(node->ss.ss_currentRelation), &plan->scan.plan, zaris_direct_scan_private(plan),
+					   plan->fdw_exprs, es);
 }

@@ -11,7 +11,16 @@
 #include "postgres.h"
 
 #include "commands/explain.h"
+#include "fdw/scan.h"
+#include "fdw/table.h"
 #include "foreign/fdwapi.h"
+
+/*
+ * The parts of it that the batched join shows too: the keys that a plan names by fdw_private and expressions (plan.h), and
+ * what it took.
+ */
+extern void zaris_explain_keys(const ZarisTable *table, Plan *plan, List *private, List *expressions, ExplainState *es);
+extern void zaris_explain_counts(const ZarisScanCounts *counts, ExplainState *es);
 
 extern void zaris_explain_foreign_scan(ForeignScanState *node, ExplainState *es);
 extern void zaris_explain_foreign_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private,

@@ -92,6 +92,14 @@ zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreignta
 									  local_selectivity(root, baserel, baserel->baserestrictinfo, info->quals));
 }
 
+ZarisTable *
+zaris_plan_table(const RelOptInfo *baserel)
+{
+	const RelationInfo *info = baserel->fdw_private;
+
+	return info->table;
+}
+
 /* costs */
 
 /* How many rows the scan of a path's prefix sees: as clauses that bind leading columns say. */
@@ -112,6 +120,12 @@ static double
 n_rounds(double n, int at_once)
 {
 	return ceil(clamp_keys(n) / Max(1, at_once));
+}
+
+Cost
+zaris_plan_get_cost(double n_round_trips, double n_keys)
+{
+	return n_round_trips * ROUND_TRIP_COST + n_keys * RECORD_COST;
 }
 
 static void
@@ -338,21 +352,6 @@ columns_of(const Bitmapset *needed, const ZarisTable *table)
 	return columns;
 }
 
-/* The expressions of the used bindings, and for each column which of them are arrays. */
-static List *
-binding_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array)
-{
-	List	   *expressions = NIL;
-
-	*is_array = NIL;
-	for (int i = 0; i < n_used; i++)
-	{
-		expressions = list_concat(expressions, quals->bound[i]->values);
-		*is_array = lappend(*is_array, list_copy(quals->bound[i]->is_array));
-	}
-	return expressions;
-}
-
 /* Sort the clauses: what the keys imply is only for rechecks, the rest is filtered locally, with a reason each. */
 static void
 divide_clauses(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *quals, int n_used, List *clauses,
@@ -398,7 +397,7 @@ zaris_get_foreign_plan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntablei
 	if (n_used > quals->n_bound)
 		elog(ERROR, "clauses of the path are not those of the plan");
 	divide_clauses(root, baserel, quals, n_used, scan_clauses, &local, &recheck, &reasons);
-	expressions = binding_expressions(quals, n_used, &is_array);
+	expressions = zaris_quals_expressions(quals, n_used, &is_array);
 	if (!is_get && quals->pattern != NULL && n_used == quals->n_bound)
 	{
 		pattern = quals->pattern->pattern;

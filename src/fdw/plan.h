@@ -15,6 +15,7 @@
 
 #include "postgres.h"
 
+#include "fdw/table.h"
 #include "foreign/fdwapi.h"
 
 typedef enum ZarisScanOperation
@@ -47,6 +48,10 @@ enum ZarisScanPrivate
 	ZARIS_PRIVATE_REASONS,		/* List of String: why clauses of plan.qual are checked here, for EXPLAIN VERBOSE */
 	ZARIS_PRIVATE_LENGTH
 };
+
+/* For joins (join.c): the table of a relation of ours, and what Gets cost beside the handling of their rows. */
+extern ZarisTable *zaris_plan_table(const RelOptInfo *baserel);
+extern Cost zaris_plan_get_cost(double n_round_trips, double n_keys);
 
 extern void zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);
 extern void zaris_get_foreign_paths(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid);

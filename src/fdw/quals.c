@@ -394,6 +394,20 @@ zaris_quals_n_keys(const ZarisKeyQuals *quals)
 	return n;
 }
 
+List *
+zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array)
+{
+	List	   *expressions = NIL;
+
+	*is_array = NIL;
+	for (int i = 0; i < n_used; i++)
+	{
+		expressions = list_concat(expressions, quals->bound[i]->values);
+		*is_array = lappend(*is_array, list_copy(quals->bound[i]->is_array));
+	}
+	return expressions;
+}
+
 bool
 zaris_quals_imply(const ZarisKeyQuals *quals, int n_used, const RestrictInfo *clause)
 {

@@ -59,6 +59,12 @@ extern bool zaris_quals_are_complete(const ZarisKeyQuals *quals);
 extern double zaris_quals_n_keys(const ZarisKeyQuals *quals);
 
 /*
+ * The expressions of the first n_used bound columns; *is_array gets for each column which of its expressions are arrays, as
+ * ZARIS_PRIVATE_BINDINGS wants it.
+ */
+extern List *zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array);
+
+/*
  * Whether keys that are asked for as these quals say satisfy the clause without a look at the row, when the first n_used
  * bound columns are used.
  */
