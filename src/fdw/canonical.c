@@ -139,6 +139,7 @@ append_timestamptz(TimestampTz moment, StringInfo text)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 					 errmsg("timestamp out of range")));
+		tm.tm_isdst = 0;		/* known, so that the zone is written */
 		EncodeDateTime(&tm, fsec, true, 0, NULL, USE_ISO_DATES, buffer);
 	}
 	appendStringInfoString(text, buffer);

@@ -94,6 +94,11 @@ store_with_header(const ZarisFetch *fetch, int64 version, TupleTableSlot *slot)
 {
 	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
 
+	/*
+	 * A formed tuple is a composite datum, whose length and type lie where xmin and xmax do.  Newer minor releases mark
+	 * that in the header and check it (HEAP_IS_DATUM: these two bits), so the mark goes first.
+	 */
+	tuple->t_data->t_infomask &= ~(HEAP_XMAX_COMMITTED | HEAP_XMAX_INVALID);
 	HeapTupleHeaderSetXmin(tuple->t_data, (TransactionId) ((uint64) version >> 32));
 	HeapTupleHeaderSetXmax(tuple->t_data, (TransactionId) ((uint64) version & 0xffffffff));
 	tuple->t_tableOid = fetch->table->relid;

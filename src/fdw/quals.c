@@ -442,10 +442,33 @@ reason_of_binding(const ZarisKeyQuals *quals, int n_used, const ZarisBinding *bi
 	return psprintf("key column \"%s\" is not used to find keys", name);
 }
 
+/* Why a clause was not understood. */
+static char *
+reason_of_columns(RelOptInfo *rel, const ZarisTable *table, const RestrictInfo *clause)
+{
+	Bitmapset  *attributes = NULL;
+	StringInfoData others;
+
+	initStringInfo(&others);
+	pull_varattnos((Node *) clause->clause, rel->relid, &attributes);
+	for (int i = 0; i < table->n_columns; i++)
+	{
+		const ZarisColumn *column = &table->columns[i];
+
+		if (!bms_is_member(column->attnum - FirstLowInvalidHeapAttributeNumber, attributes))
+			continue;
+		if (column->role == ZARIS_COLUMN_KEY)
+			return psprintf("the condition on key column \"%s\" does not give its values", column->name);
+		appendStringInfo(&others, "%s\"%s\"", others.len > 0 ? ", " : "", column->name);
+	}
+	if (others.len == 0)
+		return pstrdup("a condition without a key column");
+	return psprintf("a condition on %s, not on the key", others.data);
+}
+
 char *
 zaris_quals_reason(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *quals, int n_used, RestrictInfo *clause)
 {
-	Bitmapset  *attributes = NULL;
 	ListCell   *cell;
 
 	foreach(cell, quals->bindings)
@@ -455,15 +478,5 @@ zaris_quals_reason(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *qual
 		if (binding->clause == clause)
 			return reason_of_binding(quals, n_used, binding);
 	}
-	pull_varattnos((Node *) clause->clause, rel->relid, &attributes);
-	for (int i = 0; i < quals->table->n_key_columns; i++)
-	{
-		int			attnum = quals->table->key_columns[i]->attnum;
-
-		if (bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, attributes))
-			return contain_volatile_functions((Node *) clause->clause) ?
-				pstrdup("a volatile function does not tell which keys are wanted") :
-				pstrdup("not an equality that tells whole keys");
-	}
-	return pstrdup("not about a key column");
+	return reason_of_columns(rel, quals->table, clause);
 }

@@ -305,7 +305,7 @@ zaris_begin_foreign_scan(ForeignScanState *node, int eflags)
 	state->userid = ForeignScanCheckAsUser(plan, state->estate);
 	if (!OidIsValid(state->userid))
 		state->userid = GetUserId();
-	state->counting = node->ss.ps.instrument != NULL;
+	state->counting = state->estate->es_instrument != 0;	/* the node's own is made later */
 	if (state->operation == ZARIS_SCAN_GET)
 		state->operations = palloc(state->table->batch_size * sizeof(ZarisOperation *));
 	state->work_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw scan", ALLOCSET_DEFAULT_SIZES);
