@@ -8,6 +8,7 @@
 
 #include "backend/compat.h"
 #include "backend/settings.h"
+#include "fdw/join.h"
 #include "fdw/options.h"
 #include "fdw/routine.h"
 
@@ -25,6 +26,7 @@ void
 _PG_init(void)
 {
 	zaris_settings_define();
+	zaris_join_install();
 }
 
 Datum
