@@ -6,6 +6,7 @@
 
 #include "backend/error.h"
 #include "fdw/move.h"
+#include "fdw/row.h"
 
 #define MOST_MOVES		128		/* whole records are read for a move, so these are kept few */
 #define KEY_IN_MESSAGE	60		/* characters */
@@ -116,12 +117,14 @@ merge_fields(ZarisWriter *writer, const ZarisMove *move, ZarisOperation *put)
 		if (!replaced)
 			fields[n++] = *field;
 	}
+	if (n == 0)
+		zaris_row_raise_empty(writer->table);
 	put->fields = fields;
 	put->n_fields = n;
 }
 
 static void
-submit_put(ZarisWriter *writer, ZarisMove *move)
+prepare_put(ZarisWriter *writer, ZarisMove *move)
 {
 	ZarisOperation *put = zaris_writer_bare_operation(writer, ZARIS_OP_PUT, move->new_key);
 
@@ -138,7 +141,6 @@ submit_put(ZarisWriter *writer, ZarisMove *move)
 		put->expires_at_ms = move->get->expiry_ms;
 	}
 	move->put = put;
-	zaris_batch_submit(writer->guard->batch, put);
 }
 
 static void
@@ -157,13 +159,11 @@ undo_puts(ZarisWriter *writer, ZarisMove **moves, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		int64		version;
-
-		if (!zaris_writer_version(writer, moves[i]->put, &version))
+		if (!moves[i]->put->has_version)
 			continue;
 		undos[i] = zaris_writer_bare_operation(writer, ZARIS_OP_DELETE, moves[i]->new_key);
 		undos[i]->precondition = ZARIS_IF_MATCH_VERSION;
-		undos[i]->match_version = version;
+		undos[i]->match_version = moves[i]->put->version;
 		zaris_batch_submit(writer->guard->batch, undos[i]);
 	}
 	zaris_writer_wait(writer);
@@ -204,8 +204,11 @@ create_records(ZarisWriter *writer, ZarisMove *moves, int n)
 {
 	ZarisMove  *failed = NULL;
 
+	/* what cannot be written is refused before the first is */
 	for (int i = 0; i < n; i++)
-		submit_put(writer, &moves[i]);
+		prepare_put(writer, &moves[i]);
+	for (int i = 0; i < n; i++)
+		zaris_batch_submit(writer->guard->batch, moves[i].put);
 	zaris_writer_wait(writer);
 	for (int i = n - 1; i >= 0; i--)
 	{
@@ -303,7 +306,8 @@ zaris_move_all(ZarisWriter *writer)
 		if (result == NULL)
 			continue;
 		result->applied = true;
-		result->has_version = zaris_writer_version(writer, moves[i].put, &result->version);
+		result->has_version = moves[i].put->has_version;
+		result->version = moves[i].put->version;
 	}
 	writer->n_moves = 0;
 }

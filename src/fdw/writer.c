@@ -11,9 +11,9 @@
 #include "backend/compat.h"
 #include "backend/error.h"
 #include "backend/wait.h"
-#include "client/version.h"
 #include "fdw/move.h"
 #include "fdw/options.h"
+#include "fdw/row.h"
 #include "fdw/writer.h"
 #include "utils/memutils.h"
 
@@ -147,23 +147,6 @@ zaris_writer_count(ZarisWriter *writer, const ZarisOperation *operation)
 		writer->applied++;
 }
 
-bool
-zaris_writer_version(const ZarisWriter *writer, const ZarisOperation *put, int64 *version)
-{
-	if (put->has_version)
-	{
-		*version = put->version;
-		return true;
-	}
-
-	/* a content version follows from the contents, where this statement knows them all */
-	if (zaris_client_capabilities(writer->session->client) & ZARIS_CAN_COUNT)
-		return false;
-	if (put->record == ZARIS_RECORD_STRING)
-		return zaris_version_string(put->value.data, put->value.len, version);
-	return put->precondition == ZARIS_IF_ABSENT && zaris_version_hash(put->fields, put->n_fields, version);
-}
-
 void
 zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key)
 {
@@ -192,6 +175,20 @@ zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key)
 			 errtableconstraint(writer->relation, psprintf("%s_pkey", table->name))));
 }
 
+/* A change that only removes fields was refused: nothing would have been left. */
+static bool
+would_empty(const ZarisOperation *operation)
+{
+	if (operation->status != ZARIS_INVALID_REQUEST || operation->kind != ZARIS_OP_PUT || operation->n_fields == 0)
+		return false;
+	for (int i = 0; i < operation->n_fields; i++)
+	{
+		if (operation->fields[i].value.data != NULL)
+			return false;
+	}
+	return true;
+}
+
 static void
 judge(ZarisWriter *writer, ZarisOperation *operation)
 {
@@ -205,8 +202,8 @@ judge(ZarisWriter *writer, ZarisOperation *operation)
 		if (result == NULL)
 			return;
 		result->applied = true;
-		if (operation->kind == ZARIS_OP_PUT)
-			result->has_version = zaris_writer_version(writer, operation, &result->version);
+		result->has_version = operation->kind == ZARIS_OP_PUT && operation->has_version;
+		result->version = operation->version;
 		return;
 	}
 	if (write->tolerated & ZARIS_TOLERATE(operation->status))
@@ -214,6 +211,8 @@ judge(ZarisWriter *writer, ZarisOperation *operation)
 	if (operation->status == ZARIS_CONFLICT && operation->kind == ZARIS_OP_PUT &&
 		operation->precondition == ZARIS_IF_ABSENT)
 		zaris_writer_raise_duplicate(writer, operation->key);
+	if (would_empty(operation))
+		zaris_row_raise_empty(writer->table);
 	zaris_raise_operation(writer->session, operation, writer->table->name);
 }
 

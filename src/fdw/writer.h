@@ -36,8 +36,8 @@
 typedef struct ZarisWriteResult
 {
 	bool		applied;		/* false: a tolerated answer */
-	bool		has_version;
-	int64		version;		/* the record's new one */
+	bool		has_version;	/* of a Put: the store told the record's new version */
+	int64		version;
 } ZarisWriteResult;
 
 struct ZarisMove;				/* move.h */
@@ -86,9 +86,6 @@ extern void zaris_writer_close(ZarisWriter *writer);
 extern void zaris_writer_wait(ZarisWriter *writer);
 extern ZarisOperation *zaris_writer_bare_operation(ZarisWriter *writer, ZarisOperationKind kind, ZarisBytes key);
 extern void zaris_writer_count(ZarisWriter *writer, const ZarisOperation *operation);
-
-/* The version that a Put gave its record; false when it is not to be known. */
-extern bool zaris_writer_version(const ZarisWriter *writer, const ZarisOperation *put, int64 *version);
 
 /* 23505 in PostgreSQL's own words. */
 pg_noreturn extern void zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key);
