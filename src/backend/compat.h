@@ -74,11 +74,11 @@
 /* What PostgreSQL itself ends a statement by, and with which SQLSTATE; 17 has one more. */
 #if PG_VERSION_NUM >= 170000
 #define ZARIS_TIMEOUTS \
-	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout"}, \
-	{TRANSACTION_TIMEOUT, ERRCODE_TRANSACTION_TIMEOUT, "transaction_timeout"}
+	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout", "the statement timeout"}, \
+	{TRANSACTION_TIMEOUT, ERRCODE_TRANSACTION_TIMEOUT, "transaction_timeout", "the transaction timeout"}
 #else
 #define ZARIS_TIMEOUTS \
-	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout"}
+	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout", "the statement timeout"}
 #endif
 
 /* 16: one function for all kinds of objects, of which only servers are asked for here. */

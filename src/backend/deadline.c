@@ -25,12 +25,15 @@ typedef struct PostgresTimeout
 {
 	TimeoutId	id;
 	int			sqlstate;
-	const char *name;
+	const char *setting;
+	const char *words;
 } PostgresTimeout;
 
 static const PostgresTimeout postgres_timeouts[] = {ZARIS_TIMEOUTS};
 
-static ZarisDeadlineBound bound = {ERRCODE_CONNECTION_FAILURE, "request_timeout"};
+#define REQUEST_TIMEOUT {ERRCODE_CONNECTION_FAILURE, "request_timeout", "request_timeout"}
+
+static ZarisDeadlineBound bound = REQUEST_TIMEOUT;
 
 const ZarisDeadlineBound *
 zaris_deadline_bound(void)
@@ -54,7 +57,7 @@ zaris_deadline(const ZarisSession *session)
 	uint64		now = zaris_loop_now_us();
 	uint64		deadline = timeout_ms > 0 ? now + timeout_ms * UINT64_C(1000) : ZARIS_NO_DEADLINE;
 
-	bound = (ZarisDeadlineBound) {ERRCODE_CONNECTION_FAILURE, "request_timeout"};
+	bound = (ZarisDeadlineBound) REQUEST_TIMEOUT;
 	for (int i = 0; i < lengthof(postgres_timeouts); i++)
 	{
 		const PostgresTimeout *timeout = &postgres_timeouts[i];
@@ -67,7 +70,7 @@ zaris_deadline(const ZarisSession *session)
 		if (finish >= deadline)
 			continue;
 		deadline = finish;
-		bound = (ZarisDeadlineBound) {timeout->sqlstate, timeout->name};
+		bound = (ZarisDeadlineBound) {timeout->sqlstate, timeout->setting, timeout->words};
 	}
 	return deadline;
 }

@@ -10,7 +10,8 @@
 typedef struct ZarisDeadlineBound
 {
 	int			sqlstate;		/* of an operation that it ends */
-	const char *name;			/* of the setting, for messages */
+	const char *setting;		/* its name, for hints */
+	const char *words;			/* how a message calls it */
 } ZarisDeadlineBound;
 
 extern const ZarisDeadlineBound *zaris_deadline_bound(void);

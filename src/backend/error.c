@@ -116,8 +116,10 @@ reason(const Report *report)
 {
 	const ZarisOperation *operation = report->operation;
 
+	if (report->status == ZARIS_DEADLINE_EXCEEDED && report->last == ZARIS_DEADLINE_EXCEEDED)
+		return psprintf("store did not answer within %s", zaris_deadline_bound()->words);
 	if (report->status == ZARIS_DEADLINE_EXCEEDED)
-		return psprintf("store did not answer within %s", zaris_deadline_bound()->name);
+		return psprintf("%s leaves no time for another attempt", zaris_deadline_bound()->words);
 	if (report->status == ZARIS_CONFLICT && operation && operation->precondition == ZARIS_IF_ABSENT)
 		return "key was created concurrently";
 	return zaris_status_text(report->status);
@@ -131,13 +133,15 @@ append_words(StringInfo detail, ZarisStatus status, const char *words)
 		appendStringInfo(detail, " (%s)", zaris_printable(words, strlen(words), MOST_WORDS));
 }
 
+/* Whom the operation was sent to; while no node has told the map, whom the server's url names. */
 static void
 append_nodes(StringInfo detail, const Report *report)
 {
 	const ZarisMap *map = zaris_client_map(report->session->client);
 	const ZarisOperation *operation = report->operation;
+	const char *before = " Nodes visited: ";
 
-	for (int i = 0; i < operation->n_visited && i < ZARIS_MAX_VISITED; i++)
+	for (int i = 0; operation && i < operation->n_visited; i++)
 	{
 		int			id = operation->visited[i];
 		char		text[ZARIS_ADDRESS_TEXT];
@@ -145,9 +149,12 @@ append_nodes(StringInfo detail, const Report *report)
 		if (id < 0 || id >= map->now.n_nodes)
 			continue;
 		zaris_address_text(&map->now.nodes[id].address, text);
-		appendStringInfo(detail, "%s %s", i == 0 ? " Nodes visited:" : ",", zaris_printable(text, strlen(text), MOST_NODE));
+		appendStringInfo(detail, "%s%s", before, zaris_printable(text, strlen(text), MOST_NODE));
+		before = ", ";
 	}
-	if (operation->n_visited > 0)
+	if (map->generation == 0)
+		appendStringInfo(detail, " Nodes asked for the cluster map: %s.", report->session->seeds);
+	else if (before[0] == ',')
 		appendStringInfoChar(detail, '.');
 }
 
@@ -191,8 +198,7 @@ detail_text(const Report *report)
 	if (report->operation != NULL)
 		append_life(&detail, report);
 	appendStringInfoChar(&detail, '.');
-	if (report->operation != NULL)
-		append_nodes(&detail, report);
+	append_nodes(&detail, report);
 	if (report->slots_left > 0)
 		appendStringInfo(&detail, " %d slots were not read.", report->slots_left);
 	append_map(&detail, report);
@@ -245,7 +251,7 @@ hint_text(const Report *report)
 		case ZARIS_TOO_MANY_CLIENTS:
 			return "Raise maxclients of the store, or use fewer database sessions.";
 		case ZARIS_DEADLINE_EXCEEDED:
-			return psprintf("Raise %s if the store needs longer than that.", zaris_deadline_bound()->name);
+			return psprintf("Raise %s if the store needs longer than that.", zaris_deadline_bound()->setting);
 		case ZARIS_OUTCOME_UNKNOWN:
 			return unknown_hint(report);
 		case ZARIS_UNAUTHENTICATED:

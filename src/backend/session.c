@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "lib/stringinfo.h"
 #include "storage/ipc.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
@@ -25,6 +26,7 @@
 #include "backend/settings.h"
 
 #define MS	UINT64_C(1000)
+#define MOST_SEEDS	6			/* that a message names */
 
 /* A backend has few sessions: a list is faster than a hash, and holds stale ones beside their successors. */
 static dlist_head sessions = DLIST_STATIC_INIT(sessions);
@@ -127,6 +129,23 @@ zaris_session_find(Oid serverid, Oid umid)
 	return NULL;
 }
 
+static char *
+describe_seeds(const ZarisUrl *url, MemoryContext context)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < url->n_seeds && i < MOST_SEEDS; i++)
+	{
+		char		address[ZARIS_ADDRESS_TEXT];
+
+		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", zaris_address_text(&url->seeds[i], address));
+	}
+	if (url->n_seeds > MOST_SEEDS)
+		appendStringInfoString(&text, ", ...");
+	return MemoryContextStrdup(context, text.data);
+}
+
 static ZarisClient *
 open_client(const ZarisSessionOptions *options)
 {
@@ -173,6 +192,7 @@ zaris_session_open(const ZarisSessionOptions *options)
 	session->serverid = options->serverid;
 	session->umid = options->umid;
 	session->server_name = MemoryContextStrdup(context, options->server_name);
+	session->seeds = describe_seeds(&options->url, context);
 	session->max_attempts = options->max_attempts;
 	session->backoff_ms = options->backoff_ms;
 	session->request_timeout_ms = options->request_timeout_ms;
