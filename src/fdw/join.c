@@ -176,6 +176,17 @@ cost_join(const JoinOffer *offer, const Path *outer, Path *path)
 		n_keys * quals.per_tuple + outer->rows * cpu_tuple_cost + path->rows * target->cost.per_tuple;
 }
 
+/* PostgreSQL does not know that a key has one row at most. */
+static double
+estimate_rows(const JoinOffer *offer, const Path *outer)
+{
+	double		most = clamp_row_est(outer->rows * zaris_quals_n_keys(offer->quals));
+
+	if (offer->type == JOIN_LEFT)
+		most = Max(most, outer->rows);
+	return Min(offer->joinrel->rows, most);
+}
+
 static void
 add_join(JoinOffer *offer, Path *outer)
 {
@@ -184,7 +195,7 @@ add_join(JoinOffer *offer, Path *outer)
 	join->path.pathtype = T_CustomScan;
 	join->path.parent = offer->joinrel;
 	join->path.pathtarget = offer->joinrel->reltarget;
-	join->path.rows = offer->joinrel->rows;
+	join->path.rows = estimate_rows(offer, outer);
 	join->path.pathkeys = build_join_pathkeys(offer->root, offer->joinrel, offer->type, outer->pathkeys);
 	join->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	join->custom_paths = list_make1(outer);

@@ -504,7 +504,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 	state->n_allocated = 256;
 	state->keys = palloc(state->n_allocated * sizeof(ZarisOperation *));
 	state->size = Min(ZARIS_JOIN_FIRST_GROUP, state->table->batch_size);
-	state->counting = node->ss.ps.instrument != NULL;
+	state->counting = estate->es_instrument != 0;
 }
 
 static TupleTableSlot *
