@@ -209,8 +209,12 @@ works("SELECT count(*) FROM crowded_item WHERE id = 'a'", 0, '... until there is
 $crowded->call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
 works("SELECT count(*) FROM crowded_item WHERE id = 'a'", 0, 'a connection that the server closed is made anew');
 $crowded->kill9;
-$result = fails("SELECT * FROM crowded_item WHERE id = 'a'", 'ConnectError', '08001', 'nobody listens');
+$result = fails("SELECT * FROM crowded_item WHERE id = 'a'", 'ConnectError', '08006', 'a node that died');
 like($result->{detail}, qr/3 attempts/, '... the budget was used');
+my ($nobody) = Zaris::Process::free_ports(1);
+$pg->server('nobody', url => "redis://127.0.0.1:$nobody", backoff => '10ms');
+$pg->table('nobody_item', 'id text, value text', key => '<id>');
+fails("SELECT * FROM nobody_item WHERE id = 'a'", 'ConnectError', '08001', 'a store that was never reached');
 
 # ---- what only a scripted node says
 
@@ -258,11 +262,12 @@ my $after = { forward => $real->port, bytes => '', close => 1 };
 my $lossy = Zaris::FakeNode->new(%lost, 'EVAL' => $after, 'EVALSHA' => $after, 'SET' => $after);
 $pg->server('lossy', url => $lossy->url, backoff => '10ms');
 $pg->table('lossy_item', 'id text, value text', key => '<id>');
-$result = fails("UPDATE lossy_item SET value = value || '!' WHERE id = 'n'", 'OutcomeUnknown', '08007',
+$result = fails("UPDATE lossy_item SET value = value || '!' WHERE id = 'n'", 'outcome of the write is unknown', '08007',
 	'applied, answer lost');
 isnt($result->{hint}, '', '... with a hint how to look');
 is($real->call('GET', 'n'), 'old!', '... it was applied once');
-$result = fails("INSERT INTO lossy_item VALUES ('m', 'x')", 'OutcomeUnknown', '08007', 'an INSERT likewise');
+$result = fails("INSERT INTO lossy_item VALUES ('m', 'x')", 'outcome of the write is unknown', '08007',
+	'an INSERT likewise');
 my $dropped = { bytes => '', close => 1 };
 my @then = ($dropped, { forward => $real->port });
 $lossy = Zaris::FakeNode->new(%lost, 'EVAL' => [@then], 'EVALSHA' => [@then], 'SET' => [@then]);
