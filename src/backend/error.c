@@ -69,7 +69,7 @@ typedef struct Report
 } Report;
 
 int
-zaris_status_sqlstate(ZarisStatus status, ZarisStatus last)
+zaris_status_sqlstate(ZarisStatus status, ZarisStatus last, bool was_reached)
 {
 	if ((unsigned) status >= ZARIS_STATUS_COUNT)
 		status = ZARIS_PROTOCOL_ERROR;
@@ -79,6 +79,10 @@ zaris_status_sqlstate(ZarisStatus status, ZarisStatus last)
 	/* A store that was never reached is a connection that could not be made, whatever the core called it in the end. */
 	if (status == ZARIS_UNAVAILABLE && last == ZARIS_CONNECT_ERROR)
 		status = ZARIS_CONNECT_ERROR;
+
+	/* One that was is a connection that was lost, though it was a new one that failed: a node of it died. */
+	if (status == ZARIS_CONNECT_ERROR && was_reached)
+		status = ZARIS_TRANSPORT_ERROR;
 	return sqlstates[status];
 }
 
@@ -276,7 +280,8 @@ raise_report(const Report *report)
 	const char *hint = hint_text(report);
 
 	ereport(ERROR,
-			(errcode(zaris_status_sqlstate(report->status, report->last)),
+			(errcode(zaris_status_sqlstate(report->status, report->last,
+									   zaris_client_map(report->session->client)->generation > 0)),
 			 errmsg("could not %s: %s", report->done, reason(report)),
 			 errdetail_internal("%s", detail_text(report)),
 			 hint ? errhint("%s", hint) : 0));

@@ -11,8 +11,9 @@
 #include "backend/compat.h"
 #include "backend/session.h"
 
-/* The SQLSTATE of a final status (DESIGN 5). last: the last attempt's status, which tells 08001 from 08006, 57014 .. */
-extern int	zaris_status_sqlstate(ZarisStatus status, ZarisStatus last);
+/* The SQLSTATE of a final status (DESIGN 5). last: the last attempt's status; was_reached: the store
+ * has been reached in this session.  The two tell 08001 (could not connect) from 08006 (a node was lost). */
+extern int	zaris_status_sqlstate(ZarisStatus status, ZarisStatus last, bool was_reached);
 
 /* Raise for an operation that is done with anything but Ok. relation: the foreign table's name, or NULL. */
 pg_noreturn extern void zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation);
