@@ -74,6 +74,9 @@ find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 {
 	Plan	   *subplan = outerPlan(plan);
 
+	/* an inheritance tree; with a Result on top when its tables differ */
+	if (IsA(subplan, Result) && outerPlan(subplan) != NULL && IsA(outerPlan(subplan), Append))
+		subplan = outerPlan(subplan);
 	if (IsA(subplan, Append))
 	{
 		Append	   *append = (Append *) subplan;
