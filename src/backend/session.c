@@ -48,6 +48,17 @@ is_closable(const ZarisSession *session)
 	return session->uses == 0 && !session->handed_out;
 }
 
+/* hash 0: everything may have changed. */
+static bool
+is_hit(const ZarisSession *session, int cacheid, uint32 hash)
+{
+	if (cacheid == FOREIGNSERVEROID)
+		return hash == 0 || hash == session->server_hash;
+
+	/* A session that has no mapping may be about to get one, with a hash that nobody knows yet. */
+	return hash == 0 || hash == session->mapping_hash || !OidIsValid(session->umid);
+}
+
 static void
 at_invalidation(Datum arg, int cacheid, uint32 hash)
 {
@@ -56,10 +67,8 @@ at_invalidation(Datum arg, int cacheid, uint32 hash)
 	dlist_foreach(iter, &sessions)
 	{
 		ZarisSession *session = dlist_container(ZarisSession, node, iter.cur);
-		uint32		its = cacheid == FOREIGNSERVEROID ? session->server_hash : session->mapping_hash;
 
-		/* hash 0: everything may have changed */
-		if (hash == 0 || hash == its)
+		if (is_hit(session, cacheid, hash))
 			session->stale = true;
 	}
 }
