@@ -32,6 +32,7 @@ typedef struct JoinOffer
 	RelOptInfo *outer;
 	RelOptInfo *inner;
 	JoinType	type;
+	List	   *output;			/* what the join must give to those above it */
 	List	   *clauses;		/* RestrictInfos of the join */
 	ZarisTable *table;
 	ZarisKeyQuals *quals;
@@ -97,7 +98,7 @@ needs_more_than_columns(const JoinOffer *offer)
 {
 	Bitmapset  *attributes = NULL;
 
-	pull_varattnos((Node *) offer->joinrel->reltarget->exprs, offer->inner->relid, &attributes);
+	pull_varattnos((Node *) offer->output, offer->inner->relid, &attributes);
 	pull_varattnos((Node *) extract_actual_clauses(offer->clauses, false), offer->inner->relid, &attributes);
 	pull_varattnos((Node *) extract_actual_clauses(offer->inner->baserestrictinfo, false), offer->inner->relid,
 				   &attributes);
@@ -232,6 +233,7 @@ offer_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo
 	offer->outer = outer;
 	offer->inner = inner;
 	offer->type = type;
+	offer->output = joinrel->reltarget->exprs;
 	offer->clauses = extra->restrictlist;
 	offer->table = zaris_plan_table(inner);
 	if (needs_more_than_columns(offer) || !find_keys(offer))
@@ -378,8 +380,12 @@ plan_join(PlannerInfo *root, RelOptInfo *joinrel, CustomPath *path, List *tlist,
 
 	divide_clauses(offer, &join_quals, &filter);
 
-	/* what stands behind the join comes first: its names are those that the plan above knows */
-	columns = add_columns(NIL, tlist);
+	/*
+	 * What stands behind the join comes first: its names are those that the plan above knows.  The target list may be
+	 * replaced by a projection that is planned later, so all that the join can give must be there.
+	 */
+	columns = add_columns(NIL, offer->output);
+	columns = add_columns(columns, tlist);
 	columns = add_columns(columns, filter);
 	columns = add_columns(columns, join_quals);
 	columns = add_columns(columns, inner_quals);
