@@ -85,7 +85,12 @@ sub send_bytes
 	while (length $bytes)
 	{
 		my $left = $deadline - time();
-		croak "$self->{name}: timed out while sending" if $left <= 0 || !$select->can_write($left);
+		$! = 0;
+		if ($left <= 0 || !$select->can_write($left))
+		{
+			next if $left > 0 && $!{EINTR};
+			croak "$self->{name}: timed out while sending";
+		}
 		my $n = syswrite($self->{socket}, $bytes);
 		croak "$self->{name}: $!" if !defined $n && !$!{EAGAIN};
 		substr($bytes, 0, $n // 0) = '';
@@ -143,8 +148,12 @@ sub _more
 {
 	my ($self, $deadline) = @_;
 	my $left = $deadline - time();
-	croak "$self->{name}: timed out waiting for a reply"
-	  if $left <= 0 || !IO::Select->new($self->{socket})->can_read($left);
+	$! = 0;
+	if ($left <= 0 || !IO::Select->new($self->{socket})->can_read($left))
+	{
+		return if $left > 0 && $!{EINTR};    # a signal, not the end of the time
+		croak "$self->{name}: timed out waiting for a reply";
+	}
 	my $n = sysread($self->{socket}, $self->{buffer}, 65536, length $self->{buffer});
 	return if !defined $n && $!{EAGAIN};
 	croak "$self->{name}: " . (defined $n ? 'connection closed' : $!) unless $n;
