@@ -764,12 +764,19 @@ zaris_lmdb_remove_store(const char *directory, const char *name, ZarisLmdbProble
 	else if (stat_data(path, &status) == 0 && find_open(&status) != NULL)
 		used = true;
 	else
-		code = used_by_others(path, &used);
+	{
+		code = zaris_lmdb_holds_nothing_else(path);
+		if (code == 0)
+			code = used_by_others(path, &used);
+	}
 	if (code == 0 && !used)
 		code = remove_locked(directory, name, path);
 
 	if (code == ENOENT)
 		zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "There is no embedded store \"%s\".", name);
+	else if (code == ENOTEMPTY)
+		zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
+						   "The directory of embedded store \"%s\" holds something that is not part of it.", name);
 	else if (used)
 		zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" is in use.", name);
 	else if (code != 0)

@@ -4,6 +4,7 @@
  */
 #include "stores/lmdb/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -144,6 +145,29 @@ zaris_lmdb_unlock(int fd)
 {
 	if (fd >= 0)
 		close(fd);
+}
+
+int
+zaris_lmdb_holds_nothing_else(const char *path)
+{
+	static const char *const ours[] = {".", "..", ZARIS_LMDB_DATA, ZARIS_LMDB_LOCK};
+	DIR		   *directory = opendir(path);
+	struct dirent *entry;
+	int			code = 0;
+
+	if (directory == NULL)
+		return errno;
+	while (code == 0 && (entry = readdir(directory)) != NULL)
+	{
+		bool		known = false;
+
+		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+			known = known || strcmp(entry->d_name, ours[i]) == 0;
+		if (!known)
+			code = ENOTEMPTY;
+	}
+	closedir(directory);
+	return code;
 }
 
 static int

@@ -36,6 +36,9 @@ extern void zaris_lmdb_unlock(int fd);
 /* Make the entries of a directory durable. 0, or an errno. */
 extern int	zaris_lmdb_sync_directory(const char *path);
 
+/* Whether nothing lies in a store's directory but its files. 0, ENOTEMPTY, or another errno. */
+extern int	zaris_lmdb_holds_nothing_else(const char *path);
+
 /* Remove a store's two files and its directory, as far as they are there. 0, or an errno (ENOTEMPTY: something else lies there). */
 extern int	zaris_lmdb_remove(const char *path);
 
