@@ -204,9 +204,16 @@ detail_text(const Report *report)
 	appendStringInfoChar(&detail, '.');
 	append_nodes(&detail, report);
 	if (report->slots_left > 0)
-		appendStringInfo(&detail, " %d slots were not read.", report->slots_left);
+		appendStringInfo(&detail, " %d slot%s not read.", report->slots_left, report->slots_left == 1 ? " was" : "s were");
 	append_map(&detail, report);
 	return detail.data;
+}
+
+/* The map came once in this session. */
+static bool
+was_reached(const Report *report)
+{
+	return zaris_client_map(report->session->client)->generation > 0;
 }
 
 static const char *
@@ -250,6 +257,8 @@ hint_text(const Report *report)
 		case ZARIS_TRANSPORT_ERROR:
 			return budget_hint(report);
 		case ZARIS_CONNECT_ERROR:
+			if (was_reached(report))
+				return budget_hint(report);
 			return psprintf("Check that the nodes of server \"%s\" run and can be reached from the database server.",
 							report->session->server_name);
 		case ZARIS_TOO_MANY_CLIENTS:
@@ -280,8 +289,7 @@ raise_report(const Report *report)
 	const char *hint = hint_text(report);
 
 	ereport(ERROR,
-			(errcode(zaris_status_sqlstate(report->status, report->last,
-									   zaris_client_map(report->session->client)->generation > 0)),
+			(errcode(zaris_status_sqlstate(report->status, report->last, was_reached(report))),
 			 errmsg("could not %s: %s", report->done, reason(report)),
 			 errdetail_internal("%s", detail_text(report)),
 			 hint ? errhint("%s", hint) : 0));
