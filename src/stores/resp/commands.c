@@ -403,7 +403,7 @@ get_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisR
 		connection->collector.missing = true;
 		return true;
 	}
-	if (!zaris_reply_is_text(reply))
+	if (!zaris_reply_is_data(reply))
 		return false;
 	if (operation->want & ZARIS_WANT_VERSION)
 	{
@@ -433,7 +433,7 @@ hmget_replied(ZarisConnection *connection, ZarisOperation *operation, const Zari
 			return false;
 		if (item.type == ZARIS_REPLY_NIL)
 			continue;
-		if (!zaris_reply_is_text(&item))
+		if (!zaris_reply_is_data(&item))
 			return false;
 		found = true;
 		if (!keep_bytes(operation, item.data, item.len, &operation->fields[i].value))
@@ -480,8 +480,8 @@ take_apart(ZarisConnection *connection, const ZarisReply *reply, int *n_fields)
 		ZarisReply	name;
 		ZarisReply	value;
 
-		if (!zaris_reply_take(&walk, &name) || !zaris_reply_is_text(&name) ||
-			!zaris_reply_take(&walk, &value) || !zaris_reply_is_text(&value))
+		if (!zaris_reply_take(&walk, &name) || !zaris_reply_is_data(&name) ||
+			!zaris_reply_take(&walk, &value) || !zaris_reply_is_data(&value))
 			return false;
 		connection->scratch[i].name = (ZarisBytes) {name.data, name.len};
 		connection->scratch[i].value = (ZarisBytes) {value.data, value.len};

@@ -194,7 +194,7 @@ page_append(ZarisConnection *connection, ZarisOperation *operation, const ZarisR
 
 	for (size_t i = 0; i < keys->count; i++)
 	{
-		if (!zaris_reply_take(&walk, &key) || !zaris_reply_is_text(&key))
+		if (!zaris_reply_take(&walk, &key) || !zaris_reply_is_data(&key))
 			return false;
 		bytes += key.len;
 	}

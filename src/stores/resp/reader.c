@@ -516,6 +516,12 @@ zaris_reply_is_text(const ZarisReply *reply)
 }
 
 bool
+zaris_reply_is_data(const ZarisReply *reply)
+{
+	return reply->type == ZARIS_REPLY_BULK || reply->type == ZARIS_REPLY_VERBATIM;
+}
+
+bool
 zaris_reply_equals(const ZarisReply *reply, const char *text)
 {
 	return zaris_reply_is_text(reply) && reply->len == strlen(text) && memcmp(reply->data, text, reply->len) == 0;

@@ -111,6 +111,7 @@ extern ZarisReaderStep zaris_reader_next(ZarisReader *reader, ZarisReply *reply)
 
 extern bool zaris_reply_is_aggregate(const ZarisReply *reply);
 extern bool zaris_reply_is_text(const ZarisReply *reply);	/* simple, bulk or verbatim */
+extern bool zaris_reply_is_data(const ZarisReply *reply);	/* what keys and values come as: a status is none of them */
 extern bool zaris_reply_equals(const ZarisReply *reply, const char *text);	/* a text with these bytes */
 
 extern ZarisReplyWalk zaris_reply_walk(const ZarisReply *aggregate);
