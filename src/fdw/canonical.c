@@ -11,6 +11,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_enum.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "executor/executor.h"
 #include "fdw/canonical.h"
 #include "mb/pg_wchar.h"

@@ -10,6 +10,7 @@
 
 #include "backend/error.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "fdw/canonical.h"
 #include "fdw/codec.h"
 #include "mb/pg_wchar.h"

@@ -8,22 +8,23 @@
 #include "access/table.h"
 #include "backend/error.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "fdw/codec.h"
 #include "fdw/row.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-#define KEY_IN_MESSAGE	60		/* characters */
+#define KEY_IN_MESSAGE 60 /* characters */
 
 ZarisBytes
 zaris_row_key(const ZarisTable *table, const Datum *values, const bool *nulls)
 {
 	StringInfoData text;
-	ZarisBytes	key;
+	ZarisBytes	   key;
 
 	initStringInfo(&text);
 	zaris_key_format(table, values, nulls, &text);
-	key = (ZarisBytes) {text.data, text.len};
+	key = (ZarisBytes){text.data, text.len};
 
 	/* the key would be another row's, or nobody's: what was written could not be read back (I12) */
 	if (!zaris_key_is_exact(table, values, key))
@@ -52,7 +53,7 @@ own_bytes(const ZarisColumn *column, ZarisBytes bytes, Datum value)
 	{
 		copy = MemoryContextAllocHuge(CurrentMemoryContext, bytes.len + 1);
 		memcpy(copy, bytes.data, bytes.len);
-		return (ZarisBytes) {copy, bytes.len};
+		return (ZarisBytes){copy, bytes.len};
 	}
 	return bytes;
 }
@@ -61,7 +62,7 @@ ZarisBytes
 zaris_row_value(const ZarisTable *table, const ZarisColumn *column, Datum value, bool is_null)
 {
 	if (is_null)
-		return (ZarisBytes) {NULL, 0};
+		return (ZarisBytes){NULL, 0};
 	return own_bytes(column, zaris_codec_encode(table, column, value), value);
 }
 
@@ -71,9 +72,7 @@ zaris_row_raise_null(const ZarisTable *table, const ZarisColumn *column)
 	ereport(ERROR,
 			(errcode(ERRCODE_NOT_NULL_VIOLATION),
 			 errmsg("null value in column \"%s\" of relation \"%s\" violates not-null constraint",
-					column->name, table->name),
-			 table->layout == ZARIS_LAYOUT_STRING && column == table->value ?
-			 errdetail("A record of layout 'string' always has a value.") : 0));
+					column->name, table->name)));
 }
 
 void
@@ -89,7 +88,7 @@ zaris_row_raise_empty(const ZarisTable *table)
 ZarisBytes
 zaris_row_string(const ZarisTable *table, TupleTableSlot *slot)
 {
-	int			index = table->value->attnum - 1;
+	int index = table->value->attnum - 1;
 
 	if (slot->tts_isnull[index])
 		zaris_row_raise_null(table, table->value);
@@ -110,13 +109,13 @@ has_any_field(const ZarisTable *table, TupleTableSlot *slot)
 int
 zaris_row_changed_fields(const ZarisTable *table, TupleTableSlot *slot, const Bitmapset *columns, ZarisField **fields)
 {
-	int			n = 0;
+	int n = 0;
 
 	*fields = palloc((table->n_fields + 1) * sizeof(ZarisField));
 	for (int i = 0; i < table->n_fields; i++)
 	{
 		const ZarisColumn *column = table->fields[i];
-		int			index = column->attnum - 1;
+		int				   index = column->attnum - 1;
 
 		if (columns != NULL && !bms_is_member(column->attnum - FirstLowInvalidHeapAttributeNumber, columns))
 			continue;
@@ -154,8 +153,8 @@ zaris_row_new_contents(const ZarisTable *table, TupleTableSlot *slot, ZarisOpera
 int64
 zaris_row_expiry_after(int64 ms)
 {
-	int64		now_ms = zaris_codec_expiry_ms(TimestampTzGetDatum(GetCurrentTimestamp()));
-	int64		sum;
+	int64 now_ms = zaris_codec_expiry_ms(TimestampTzGetDatum(GetCurrentTimestamp()));
+	int64 sum;
 
 	/* as good as never, but a time that every store can hold */
 	if (pg_add_s64_overflow(now_ms, ms, &sum))
@@ -166,7 +165,7 @@ zaris_row_expiry_after(int64 ms)
 int64
 zaris_row_expiry_ms(const ZarisColumn *column, Datum value)
 {
-	int64		ms = zaris_codec_expiry_ms(value);
+	int64 ms = zaris_codec_expiry_ms(value);
 
 	/* a store would delete the record at once, and the statement would claim to have written it */
 	if (ms <= zaris_row_expiry_after(0))
