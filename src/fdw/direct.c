@@ -45,24 +45,24 @@ enum DirectPrivate
 
 typedef struct DirectState
 {
-	CmdType		operation;
-	bool		set_tag;
-	ZarisWriter *writer;
-	ZarisLookup *lookup;
-	int			n_set;
-	const ZarisColumn **set;	/* the columns that are set */
-	ExprState **values;			/* their new values */
-	ExprState  *version;		/* or NULL */
-	MemoryContext context;		/* what the values point to, for all keys */
+	CmdType				operation;
+	bool				set_tag;
+	ZarisWriter		   *writer;
+	ZarisLookup		   *lookup;
+	int					n_set;
+	const ZarisColumn **set;	 /* the columns that are set */
+	ExprState		  **values;	 /* their new values */
+	ExprState		   *version; /* or NULL */
+	MemoryContext		context; /* what the values point to, for all keys */
 
 	/* evaluated */
-	ZarisPrecondition precondition;
-	int64		match_version;
-	ZarisBytes	value;
-	ZarisField *fields;
-	int			n_fields;
-	ZarisExpiryAction expiry;
-	int64		expires_at_ms;
+	ZarisPrecondition  precondition;
+	int64			   match_version;
+	ZarisBytes		   value;
+	ZarisField		  *fields;
+	int				   n_fields;
+	ZarisExpiryAction  expiry;
+	int64			   expires_at_ms;
 	const ZarisColumn *null_column; /* that cannot be NULL, but would be */
 } DirectState;
 
@@ -72,14 +72,14 @@ typedef struct DirectState
 static ForeignScan *
 find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 {
-	Plan	   *subplan = outerPlan(plan);
+	Plan *subplan = outerPlan(plan);
 
 	/* an inheritance tree; with a Result on top when its tables differ */
 	if (IsA(subplan, Result) && outerPlan(subplan) != NULL && IsA(outerPlan(subplan), Append))
 		subplan = outerPlan(subplan);
 	if (IsA(subplan, Append))
 	{
-		Append	   *append = (Append *) subplan;
+		Append *append = (Append *) subplan;
 
 		if (subplan_index >= list_length(append->appendplans))
 			return NULL;
@@ -90,11 +90,23 @@ find_scan(ModifyTable *plan, Index resultRelation, int subplan_index)
 	return (ForeignScan *) subplan;
 }
 
+/* SET (a, b) = (SELECT ...): the parameter stands for a subquery that is run for each row below. */
+static bool
+contains_row_parameter(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_MULTIEXPR)
+		return true;
+	return expression_tree_walker(node, contains_row_parameter, context);
+}
+
 /* A value that is the same whichever row it is for. */
 static bool
 is_independent(Node *expression)
 {
-	return !contain_var_clause(expression) && !contain_volatile_functions(expression) && !contain_subplans(expression);
+	return !contain_var_clause(expression) && !contain_volatile_functions(expression) &&
+		   !contain_subplans(expression) && !contains_row_parameter(expression, NULL);
 }
 
 static bool
@@ -103,16 +115,16 @@ is_column(Node *node, Index varno, const ZarisColumn *column)
 	while (IsA(node, RelabelType))
 		node = (Node *) ((RelabelType *) node)->arg;
 	return IsA(node, Var) && ((Var *) node)->varno == varno && ((Var *) node)->varattno == column->attnum &&
-		((Var *) node)->varlevelsup == 0;
+		   ((Var *) node)->varlevelsup == 0;
 }
 
 /* The expression of `version = expr`, or NULL when the clause is another. */
 static Expr *
 match_version_clause(const ZarisTable *table, Index varno, Node *clause)
 {
-	OpExpr	   *operator = (OpExpr *) clause;
-	Node	   *left;
-	Node	   *right;
+	OpExpr *operator=(OpExpr *) clause;
+	Node   *left;
+	Node   *right;
 
 	if (table->version == NULL || !IsA(clause, OpExpr) || list_length(operator->args) != 2 ||
 		get_op_opfamily_strategy(operator->opno, INTEGER_BTREE_FAM_OID) != BTEqualStrategyNumber)
@@ -152,15 +164,15 @@ is_null_constant(const Expr *expression)
 static bool
 are_writable(const ZarisTable *table, List *columns, List *values)
 {
-	bool		has_contents = false;
-	bool		only_nulls = true;
-	ListCell   *column_cell;
-	ListCell   *value_cell;
+	bool	  has_contents = false;
+	bool	  only_nulls = true;
+	ListCell *column_cell;
+	ListCell *value_cell;
 
 	forboth(column_cell, columns, value_cell, values)
 	{
 		const ZarisColumn *column = &table->columns[lfirst_int(column_cell) - 1];
-		Expr	   *value = lfirst(value_cell);
+		Expr			  *value = lfirst(value_cell);
 
 		if (column->role == ZARIS_COLUMN_KEY || column->role == ZARIS_COLUMN_VERSION || !is_independent((Node *) value))
 			return false;
@@ -183,15 +195,15 @@ static bool
 needs_row_check(Relation relation, List *columns)
 {
 	TupleConstr *constraints = RelationGetDescr(relation)->constr;
-	Bitmapset  *bounds = NULL;
-	ListCell   *cell;
+	Bitmapset	*bounds = NULL;
+	ListCell	*cell;
 
 	if (columns != NIL && constraints != NULL && constraints->num_check > 0)
 		return true;
 	if (columns == NIL || !relation->rd_rel->relispartition)
 		return false;
 	pull_varattnos((Node *) RelationGetPartitionQual(relation), 1, &bounds);
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
 		if (bms_is_member(lfirst_int(cell) - FirstLowInvalidHeapAttributeNumber, bounds))
 			return true;
@@ -202,9 +214,9 @@ needs_row_check(Relation relation, List *columns)
 static List *
 target_values(List *targetlist, List *columns)
 {
-	List	   *values = NIL;
-	ListCell   *column_cell;
-	ListCell   *target_cell;
+	List	 *values = NIL;
+	ListCell *column_cell;
+	ListCell *target_cell;
 
 	forboth(target_cell, targetlist, column_cell, columns)
 		values = lappend(values, lfirst_node(TargetEntry, target_cell)->expr);
@@ -215,12 +227,12 @@ bool
 zaris_plan_direct_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
 	ForeignScan *scan = find_scan(plan, resultRelation, subplan_index);
-	List	   *columns = NIL;
-	List	   *values = NIL;
-	Expr	   *version = NULL;
-	Relation	relation;
-	ZarisTable *table;
-	bool		possible;
+	List		*columns = NIL;
+	List		*values = NIL;
+	Expr		*version = NULL;
+	Relation	 relation;
+	ZarisTable	*table;
+	bool		 possible;
 
 	if ((plan->operation != CMD_UPDATE && plan->operation != CMD_DELETE) || plan->returningLists != NIL ||
 		scan == NULL || intVal(list_nth(scan->fdw_private, ZARIS_PRIVATE_OPERATION)) != ZARIS_SCAN_GET)
@@ -229,13 +241,13 @@ zaris_plan_direct_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelat
 	table = zaris_table_open(relation);
 	if (plan->operation == CMD_UPDATE)
 	{
-		List	   *targetlist;
+		List *targetlist;
 
 		get_translated_update_targetlist(root, resultRelation, &targetlist, &columns);
 		values = target_values(targetlist, columns);
 	}
 	possible = !table->read_only && match_quals(table, scan, &version) && !needs_row_check(relation, columns) &&
-		(plan->operation == CMD_DELETE || are_writable(table, columns, values));
+			   (plan->operation == CMD_DELETE || are_writable(table, columns, values));
 	table_close(relation, NoLock);
 	if (!possible)
 		return false;
@@ -266,12 +278,12 @@ static void
 init_expressions(DirectState *state, ForeignScanState *node, List *columns, bool has_version)
 {
 	const ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	int			at = list_length(plan->fdw_exprs) - list_length(columns) - (has_version ? 1 : 0);
-	ListCell   *cell;
+	int				   at = list_length(plan->fdw_exprs) - list_length(columns) - (has_version ? 1 : 0);
+	ListCell		  *cell;
 
 	state->set = palloc((list_length(columns) + 1) * sizeof(ZarisColumn *));
 	state->values = palloc((list_length(columns) + 1) * sizeof(ExprState *));
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
 		state->set[state->n_set] = &state->writer->table->columns[lfirst_int(cell) - 1];
 		state->values[state->n_set++] = ExecInitExpr(list_nth(plan->fdw_exprs, at++), &node->ss.ps);
@@ -284,8 +296,8 @@ void
 zaris_begin_direct_modify(ForeignScanState *node, int eflags)
 {
 	const ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	EState	   *estate = node->ss.ps.state;
-	DirectState *state;
+	EState			  *estate = node->ss.ps.state;
+	DirectState		  *state;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -307,8 +319,8 @@ zaris_begin_direct_modify(ForeignScanState *node, int eflags)
 static bool
 evaluate_version(DirectState *state, ExprContext *econtext)
 {
-	bool		is_null;
-	Datum		value;
+	bool  is_null;
+	Datum value;
 
 	state->precondition = ZARIS_IF_PRESENT;
 	if (state->version == NULL)
@@ -341,8 +353,8 @@ evaluate_values(DirectState *state, ExprContext *econtext)
 	for (int i = 0; i < state->n_set; i++)
 	{
 		const ZarisColumn *column = state->set[i];
-		bool		is_null;
-		Datum		value = ExecEvalExprSwitchContext(state->values[i], econtext, &is_null);
+		bool			   is_null;
+		Datum			   value = ExecEvalExprSwitchContext(state->values[i], econtext, &is_null);
 
 		if (is_null && (column->not_null || column->role == ZARIS_COLUMN_VALUE))
 			state->null_column = column;
@@ -366,7 +378,7 @@ static unsigned
 no_row(const DirectState *state)
 {
 	return ZARIS_TOLERATE(ZARIS_NOT_FOUND) | ZARIS_TOLERATE(ZARIS_WRONG_TYPE) |
-		(state->version != NULL ? ZARIS_TOLERATE(ZARIS_CONFLICT) : 0);
+		   (state->version != NULL ? ZARIS_TOLERATE(ZARIS_CONFLICT) : 0);
 }
 
 static void
@@ -393,7 +405,7 @@ send_key(DirectState *state, ZarisBytes key)
 static void
 require_no_row(DirectState *state, ZarisBytes key)
 {
-	ZarisWriter *writer = state->writer;
+	ZarisWriter	   *writer = state->writer;
 	ZarisOperation *get = zaris_writer_bare_operation(writer, ZARIS_OP_GET, key);
 
 	get->want = state->version != NULL ? ZARIS_WANT_VERSION : 0;
@@ -414,9 +426,9 @@ write_all(DirectState *state)
 
 	for (;;)
 	{
-		MemoryContext caller;
+		MemoryContext  caller;
 		StringInfoData key;
-		ZarisBytes	bytes;
+		ZarisBytes	   bytes;
 
 		zaris_writer_row(writer);
 		caller = MemoryContextSwitchTo(writer->context);
@@ -426,7 +438,7 @@ write_all(DirectState *state)
 			MemoryContextSwitchTo(caller);
 			break;
 		}
-		bytes = (ZarisBytes) {key.data, key.len};
+		bytes = (ZarisBytes){key.data, key.len};
 		if (state->null_column != NULL)
 			require_no_row(state, bytes);
 		else if (!zaris_writer_has_written(writer, bytes))
@@ -439,11 +451,11 @@ write_all(DirectState *state)
 TupleTableSlot *
 zaris_iterate_direct_modify(ForeignScanState *node)
 {
-	DirectState *state = node->fdw_state;
-	ExprContext *econtext = node->ss.ps.ps_ExprContext;
+	DirectState		*state = node->fdw_state;
+	ExprContext		*econtext = node->ss.ps.ps_ExprContext;
 	Instrumentation *instrument = node->ss.ps.instrument;
-	MemoryContext caller = MemoryContextSwitchTo(state->context);
-	bool		may_match = evaluate_version(state, econtext);
+	MemoryContext	 caller = MemoryContextSwitchTo(state->context);
+	bool			 may_match = evaluate_version(state, econtext);
 
 	evaluate_values(state, econtext);
 	MemoryContextSwitchTo(caller);
@@ -478,7 +490,7 @@ zaris_direct_describe(ForeignScanState *node, ZarisModifyDescription *descriptio
 	const ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
 	const DirectState *state = node->fdw_state;
 	const ZarisWriter *writer;
-	bool		has_version = boolVal(list_nth(plan->fdw_private, DIRECT_PRIVATE_HAS_VERSION));
+	bool			   has_version = boolVal(list_nth(plan->fdw_private, DIRECT_PRIVATE_HAS_VERSION));
 
 	memset(description, 0, sizeof(*description));
 	if (plan->operation == CMD_UPDATE)

@@ -19,11 +19,11 @@
 
 /* The scan's own fdw_private, which direct modification keeps for it (EXPLAIN shows the keys from it). */
 extern List *zaris_direct_scan_private(const ForeignScan *plan);
-extern void zaris_direct_describe(ForeignScanState *node, ZarisModifyDescription *description);
+extern void	 zaris_direct_describe(ForeignScanState *node, ZarisModifyDescription *description);
 
-extern bool zaris_plan_direct_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
-extern void zaris_begin_direct_modify(ForeignScanState *node, int eflags);
+extern bool			   zaris_plan_direct_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern void			   zaris_begin_direct_modify(ForeignScanState *node, int eflags);
 extern TupleTableSlot *zaris_iterate_direct_modify(ForeignScanState *node);
-extern void zaris_end_direct_modify(ForeignScanState *node);
+extern void			   zaris_end_direct_modify(ForeignScanState *node);
 
-#endif							/* ZARIS_FDW_DIRECT_H */
+#endif /* ZARIS_FDW_DIRECT_H */

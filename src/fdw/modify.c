@@ -29,15 +29,15 @@
 #include "utils/datum.h"
 #include "utils/rel.h"
 
-#define VERSION_HIGH	"zaris_version_high"	/* resjunk columns */
-#define VERSION_LOW		"zaris_version_low"
-#define WHOLE_ROW		"wholerow"	/* PostgreSQL's own name for it */
+#define VERSION_HIGH "zaris_version_high" /* resjunk columns */
+#define VERSION_LOW	 "zaris_version_low"
+#define WHOLE_ROW	 "wholerow" /* PostgreSQL's own name for it */
 
 /* The list that goes from planning to execution. */
 enum ModifyPrivate
 {
-	MODIFY_PRIVATE_DO_NOTHING,	/* Boolean: ON CONFLICT DO NOTHING */
-	MODIFY_PRIVATE_MOVES,		/* Boolean: an UPDATE that names key columns */
+	MODIFY_PRIVATE_DO_NOTHING, /* Boolean: ON CONFLICT DO NOTHING */
+	MODIFY_PRIVATE_MOVES,	   /* Boolean: an UPDATE that names key columns */
 	MODIFY_PRIVATE_LENGTH
 };
 
@@ -45,19 +45,19 @@ enum ModifyPrivate
 typedef struct ModifyState
 {
 	ModifyTableState *mtstate;
-	CmdType		operation;		/* of the statement; an UPDATE's may also get rows routed in */
-	ZarisWriter *writer;
-	bool		do_nothing;
-	int64		ttl_ms;			/* of new records; 0 = none */
+	CmdType			  operation; /* of the statement; an UPDATE's may also get rows routed in */
+	ZarisWriter		 *writer;
+	bool			  do_nothing;
+	int64			  ttl_ms; /* of new records; 0 = none */
 
 	/* decided at the first row, when the executor has set up everything else */
-	bool		is_decided;
-	bool		row_by_row;
-	Bitmapset  *changed;		/* columns that an UPDATE may change, NULL = all */
-	bool		may_move;
+	bool	   is_decided;
+	bool	   row_by_row;
+	Bitmapset *changed; /* columns that an UPDATE may change, NULL = all */
+	bool	   may_move;
 
 	/* positions in the subplan's rows: UPDATE and DELETE */
-	AttrNumber *key_junk;		/* by key column index */
+	AttrNumber *key_junk; /* by key column index */
 	AttrNumber	high_junk;
 	AttrNumber	low_junk;
 } ModifyState;
@@ -77,7 +77,7 @@ key_junk_name(const ZarisColumn *column)
 static void
 add_junk(PlannerInfo *root, Index rtindex, AttrNumber attnum, Oid type, int32 typmod, Oid collation, const char *name)
 {
-	Var		   *var = makeVar(rtindex, attnum, type, typmod, collation, 0);
+	Var *var = makeVar(rtindex, attnum, type, typmod, collation, 0);
 
 	add_row_identity_var(root, var, rtindex, name);
 }
@@ -91,7 +91,7 @@ zaris_add_foreign_update_targets(PlannerInfo *root, Index rtindex, RangeTblEntry
 	for (int i = 0; i < table->n_key_columns; i++)
 	{
 		const ZarisColumn *column = table->key_columns[i];
-		Form_pg_attribute attribute = TupleDescAttr(descriptor, column->attnum - 1);
+		Form_pg_attribute  attribute = TupleDescAttr(descriptor, column->attnum - 1);
 
 		add_junk(root, rtindex, column->attnum, attribute->atttypid, attribute->atttypmod, attribute->attcollation,
 				 key_junk_name(column));
@@ -107,7 +107,9 @@ zaris_add_foreign_update_targets(PlannerInfo *root, Index rtindex, RangeTblEntry
 static const char *
 command_noun(CmdType operation)
 {
-	return operation == CMD_INSERT ? "inserts" : operation == CMD_UPDATE ? "updates" : "deletes";
+	if (operation == CMD_INSERT)
+		return "inserts";
+	return operation == CMD_UPDATE ? "updates" : "deletes";
 }
 
 static void
@@ -121,17 +123,25 @@ require_writable(const ZarisTable *table, CmdType operation)
 			 errdetail("Its option \"read_only\" is set.")));
 }
 
+#define VERSION_DETAIL "It shows the version that the store gives a record."
+
 static void
-raise_version_is_stores(const ZarisColumn *version, bool is_update)
+refuse_version_update(const ZarisColumn *version)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_GENERATED_ALWAYS),
-			 is_update ?
-			 errmsg("column \"%s\" cannot be updated", version->name) :
+			 errmsg("column \"%s\" cannot be updated", version->name),
+			 errdetail(VERSION_DETAIL),
+			 errhint("Compare it in WHERE to update only what was not changed since.")));
+}
+
+static void
+refuse_version_insert(const ZarisColumn *version)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_GENERATED_ALWAYS),
 			 errmsg("cannot insert a value other than NULL into column \"%s\"", version->name),
-			 errdetail("It shows the version that the store gives a record."),
-			 is_update ?
-			 errhint("Compare it in WHERE to update only what was not changed since.") : 0));
+			 errdetail(VERSION_DETAIL)));
 }
 
 /* Which columns an UPDATE sets, as attribute numbers minus FirstLowInvalidHeapAttributeNumber. */
@@ -165,18 +175,18 @@ List *
 zaris_plan_foreign_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index)
 {
 	RangeTblEntry *rte = planner_rt_fetch(resultRelation, root);
-	Relation	relation = table_open(rte->relid, NoLock);
-	ZarisTable *table = zaris_table_open(relation);
-	bool		moves = false;
+	Relation	   relation = table_open(rte->relid, NoLock);
+	ZarisTable	  *table = zaris_table_open(relation);
+	bool		   moves = false;
 
 	require_writable(table, plan->operation);
 	require_no_update_clause(plan->onConflictAction);
 	if (plan->operation == CMD_UPDATE)
 	{
-		Bitmapset  *columns = get_rel_all_updated_cols(root, find_base_rel(root, resultRelation));
+		Bitmapset *columns = get_rel_all_updated_cols(root, find_base_rel(root, resultRelation));
 
 		if (sets_column(columns, table->version))
-			raise_version_is_stores(table->version, true);
+			refuse_version_update(table->version);
 		moves = sets_key(table, columns);
 	}
 	table_close(relation, NoLock);
@@ -201,9 +211,9 @@ zaris_is_foreign_rel_updatable(Relation rel)
 static bool
 reads_from_server(EState *estate, const ResultRelInfo *rinfo, Oid serverid)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, estate->es_range_table)
+	foreach (cell, estate->es_range_table)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, cell);
 
@@ -219,9 +229,9 @@ reads_from_server(EState *estate, const ResultRelInfo *rinfo, Oid serverid)
 static ModifyState *
 create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 {
-	EState	   *estate = mtstate->ps.state;
+	EState		 *estate = mtstate->ps.state;
 	MemoryContext caller = MemoryContextSwitchTo(estate->es_query_cxt);
-	ModifyState *state = palloc0(sizeof(*state));
+	ModifyState	 *state = palloc0(sizeof(*state));
 	ForeignTable *foreign = GetForeignTable(RelationGetRelid(rinfo->ri_RelationDesc));
 
 	state->mtstate = mtstate;
@@ -238,7 +248,7 @@ create_state(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 static AttrNumber
 find_junk(List *targetlist, const char *name)
 {
-	AttrNumber	attnum = ExecFindJunkAttributeInTlist(targetlist, name);
+	AttrNumber attnum = ExecFindJunkAttributeInTlist(targetlist, name);
 
 	if (!AttributeNumberIsValid(attnum))
 		elog(ERROR, "could not find junk column \"%s\"", name);
@@ -249,9 +259,9 @@ void
 zaris_begin_foreign_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private, int subplan_index,
 						   int eflags)
 {
-	ModifyState *state;
+	ModifyState		 *state;
 	const ZarisTable *table;
-	List	   *targetlist;
+	List			 *targetlist;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -284,18 +294,36 @@ zaris_begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo)
 	state->do_nothing = plan != NULL && plan->onConflictAction == ONCONFLICT_NOTHING;
 }
 
+/* Whether a trigger may see the table while the statement runs, or fires for each row. */
+static bool
+has_triggers(const TriggerDesc *triggers, CmdType operation)
+{
+	if (triggers == NULL)
+		return false;
+	switch (operation)
+	{
+		case CMD_INSERT:
+			return triggers->trig_insert_before_row || triggers->trig_insert_after_row ||
+				   triggers->trig_insert_after_statement;
+		case CMD_DELETE:
+			return triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
+				   triggers->trig_delete_after_statement;
+		default:
+			return triggers->trig_update_before_row || triggers->trig_update_after_row ||
+				   triggers->trig_update_after_statement;
+	}
+}
+
 /* Whether somebody looks at each row's result, or at the table while the statement runs. */
 static bool
-is_looked_at(const ResultRelInfo *rinfo)
+is_looked_at(const ResultRelInfo *rinfo, CmdType operation)
 {
-	const TriggerDesc *triggers = rinfo->ri_TrigDesc;
-
 	if (rinfo->ri_projectReturning != NULL || rinfo->ri_returningList != NIL || rinfo->ri_WithCheckOptions != NIL)
 		return true;
-	return triggers != NULL &&
-		(triggers->trig_insert_before_row || triggers->trig_insert_after_row || triggers->trig_insert_after_statement ||
-		 triggers->trig_update_before_row || triggers->trig_update_after_row || triggers->trig_update_after_statement ||
-		 triggers->trig_delete_before_row || triggers->trig_delete_after_row || triggers->trig_delete_after_statement);
+
+	/* an UPDATE of a partitioned table may also move rows in */
+	return has_triggers(rinfo->ri_TrigDesc, operation) ||
+		   (operation == CMD_UPDATE && has_triggers(rinfo->ri_TrigDesc, CMD_INSERT));
 }
 
 static void
@@ -304,8 +332,9 @@ decide(ModifyState *state, EState *estate, ResultRelInfo *rinfo)
 	const ResultRelInfo *root = state->mtstate->rootResultRelInfo;
 
 	state->is_decided = true;
-	state->row_by_row = is_looked_at(rinfo) || (root != NULL && root != rinfo && is_looked_at(root)) ||
-		state->mtstate->mt_transition_capture != NULL;
+	state->row_by_row = is_looked_at(rinfo, state->operation) ||
+						(root != NULL && root != rinfo && is_looked_at(root, state->operation)) ||
+						state->mtstate->mt_transition_capture != NULL;
 	if (state->operation != CMD_UPDATE || state->key_junk == NULL)
 		return;
 	if (rinfo->ri_TrigDesc == NULL || !rinfo->ri_TrigDesc->trig_update_before_row)
@@ -340,7 +369,7 @@ state_for_row(EState *estate, ResultRelInfo *rinfo)
 static void
 check_constraints(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, bool is_routed)
 {
-	Relation	relation = rinfo->ri_RelationDesc;
+	Relation relation = rinfo->ri_RelationDesc;
 
 	if (RelationGetDescr(relation)->constr != NULL)
 		ExecConstraints(rinfo, slot, estate);
@@ -356,10 +385,10 @@ static void
 complete_row(EState *estate, const ZarisTable *table, TupleTableSlot *slot, const ZarisWriteResult *result,
 			 ZarisExpiryAction expiry, int64 expires_at_ms)
 {
-	TupleDesc	descriptor = slot->tts_tupleDescriptor;
+	TupleDesc	  descriptor = slot->tts_tupleDescriptor;
 	MemoryContext caller;
-	Datum	   *values;
-	bool	   *nulls;
+	Datum		 *values;
+	bool		 *nulls;
 
 	if (table->version == NULL && table->expires_at == NULL)
 		return;
@@ -404,16 +433,16 @@ is_null(const TupleTableSlot *slot, const ZarisColumn *column)
 static ZarisOperation *
 send_insert(ModifyState *state, EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, ZarisWriteResult *result)
 {
-	ZarisWriter *writer = state->writer;
+	ZarisWriter		 *writer = state->writer;
 	const ZarisTable *table = writer->table;
-	MemoryContext caller = MemoryContextSwitchTo(writer->context);
-	ZarisOperation *put;
-	ZarisOperation request = {0};
+	MemoryContext	  caller = MemoryContextSwitchTo(writer->context);
+	ZarisOperation	 *put;
+	ZarisOperation	  request = {0};
 
 	slot_getallattrs(slot);
 	check_constraints(estate, rinfo, slot, rinfo->ri_RootResultRelInfo != NULL);
 	if (!is_null(slot, table->version))
-		raise_version_is_stores(table->version, false);
+		refuse_version_insert(table->version);
 	request.key = zaris_row_key(table, slot->tts_values, slot->tts_isnull);
 	zaris_row_new_contents(table, slot, &request);
 	if (!is_null(slot, table->expires_at))
@@ -428,7 +457,7 @@ send_insert(ModifyState *state, EState *estate, ResultRelInfo *rinfo, TupleTable
 		request.expires_at_ms = zaris_row_expiry_after(state->ttl_ms);
 	}
 
-	/* in the book only now, when nothing of the row can be refused any more */
+	/* only now, when nothing of the row can be refused any more */
 	put = zaris_writer_operation(writer, ZARIS_OP_PUT, request.key, true);
 	put->precondition = ZARIS_IF_ABSENT;
 	put->value = request.value;
@@ -444,9 +473,9 @@ send_insert(ModifyState *state, EState *estate, ResultRelInfo *rinfo, TupleTable
 TupleTableSlot *
 zaris_exec_foreign_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *planSlot)
 {
-	ModifyState *state = state_for_row(estate, rinfo);
+	ModifyState		*state = state_for_row(estate, rinfo);
 	ZarisWriteResult result = {0};
-	ZarisOperation *put;
+	ZarisOperation	*put;
 
 	if (!state->row_by_row && !state->do_nothing)
 	{
@@ -469,10 +498,10 @@ TupleTableSlot **
 zaris_exec_foreign_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots,
 								TupleTableSlot **planSlots, int *numSlots)
 {
-	ModifyState *state = rinfo->ri_FdwState;
+	ModifyState		 *state = rinfo->ri_FdwState;
 	ZarisWriteResult *results;
-	TupleTableSlot **inserted;
-	int			n = 0;
+	TupleTableSlot	**inserted;
+	int				  n = 0;
 
 	if (!((ModifyState *) rinfo->ri_FdwState)->do_nothing)
 	{
@@ -507,7 +536,8 @@ zaris_get_foreign_modify_batch_size(ResultRelInfo *rinfo)
 {
 	const ModifyState *state = rinfo->ri_FdwState;
 
-	if (state == NULL || state->operation != CMD_INSERT || !state->do_nothing || is_looked_at(rinfo))
+	if (state == NULL || state->operation != CMD_INSERT || !state->do_nothing ||
+		is_looked_at(rinfo, CMD_INSERT))
 		return 1;
 	return state->writer->table->batch_size;
 }
@@ -519,12 +549,12 @@ static ZarisBytes
 old_key(const ModifyState *state, TupleTableSlot *planSlot)
 {
 	const ZarisTable *table = state->writer->table;
-	Datum	   *values = palloc0(table->n_columns * sizeof(Datum));
-	StringInfoData key;
+	Datum			 *values = palloc0(table->n_columns * sizeof(Datum));
+	StringInfoData	  key;
 
 	for (int i = 0; i < table->n_key_columns; i++)
 	{
-		bool		is_null;
+		bool is_null;
 
 		values[table->key_columns[i]->attnum - 1] = ExecGetJunkAttribute(planSlot, state->key_junk[i], &is_null);
 		if (is_null)
@@ -532,16 +562,16 @@ old_key(const ModifyState *state, TupleTableSlot *planSlot)
 	}
 	initStringInfo(&key);
 	zaris_key_format(table, values, NULL, &key);
-	return (ZarisBytes) {key.data, key.len};
+	return (ZarisBytes){key.data, key.len};
 }
 
 static int64
 old_version(const ModifyState *state, TupleTableSlot *planSlot)
 {
-	bool		no_high;
-	bool		no_low;
-	uint32		high = DatumGetTransactionId(ExecGetJunkAttribute(planSlot, state->high_junk, &no_high));
-	uint32		low = DatumGetTransactionId(ExecGetJunkAttribute(planSlot, state->low_junk, &no_low));
+	bool   no_high;
+	bool   no_low;
+	uint32 high = DatumGetTransactionId(ExecGetJunkAttribute(planSlot, state->high_junk, &no_high));
+	uint32 low = DatumGetTransactionId(ExecGetJunkAttribute(planSlot, state->low_junk, &no_low));
 
 	if (no_high || no_low)
 		elog(ERROR, "version of the row is null");
@@ -553,10 +583,10 @@ static ZarisExpiryAction
 changed_expiry(const ModifyState *state, ResultRelInfo *rinfo, TupleTableSlot *slot, int64 *ms)
 {
 	const ZarisColumn *column = state->writer->table->expires_at;
-	TupleTableSlot *old = rinfo->ri_oldTupleSlot;
-	Datum		value;
-	Datum		before;
-	bool		was_null;
+	TupleTableSlot	  *old = rinfo->ri_oldTupleSlot;
+	Datum			   value;
+	Datum			   before;
+	bool			   was_null;
 
 	if (column == NULL || (state->changed != NULL && !sets_column(state->changed, column)))
 		return ZARIS_EXPIRY_KEEP;
@@ -590,12 +620,12 @@ send_move(ModifyState *state, TupleTableSlot *slot, ZarisMove *move)
 static void
 send_update(ModifyState *state, TupleTableSlot *slot, const ZarisMove *request)
 {
-	ZarisWriter *writer = state->writer;
+	ZarisWriter		 *writer = state->writer;
 	const ZarisTable *table = writer->table;
-	ZarisBytes	value = {NULL, 0};
-	ZarisField *fields = NULL;
-	int			n_fields = 0;
-	ZarisOperation *put;
+	ZarisBytes		  value = {NULL, 0};
+	ZarisField		 *fields = NULL;
+	int				  n_fields = 0;
+	ZarisOperation	 *put;
 
 	if (table->layout == ZARIS_LAYOUT_HASH)
 		n_fields = zaris_row_changed_fields(table, slot, state->changed, &fields);
@@ -615,11 +645,11 @@ send_update(ModifyState *state, TupleTableSlot *slot, const ZarisMove *request)
 TupleTableSlot *
 zaris_exec_foreign_update(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *planSlot)
 {
-	ModifyState *state = state_for_row(estate, rinfo);
-	ZarisWriter *writer = state->writer;
-	MemoryContext caller = MemoryContextSwitchTo(writer->context);
+	ModifyState		*state = state_for_row(estate, rinfo);
+	ZarisWriter		*writer = state->writer;
+	MemoryContext	 caller = MemoryContextSwitchTo(writer->context);
 	ZarisWriteResult result = {0};
-	ZarisMove	move = {.old_key = old_key(state, planSlot)};
+	ZarisMove		 move = {.old_key = old_key(state, planSlot)};
 
 	/* PostgreSQL's rule for a row that the statement has updated already (a join found it twice), or made itself */
 	if (zaris_writer_has_written(writer, move.old_key))
@@ -649,8 +679,8 @@ zaris_exec_foreign_update(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *
 static void
 fill_deleted_row(const ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *planSlot)
 {
-	bool		is_null;
-	Datum		row;
+	bool  is_null;
+	Datum row;
 
 	if (!AttributeNumberIsValid(rinfo->ri_RowIdAttNo))
 		return;
@@ -662,11 +692,11 @@ fill_deleted_row(const ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlo
 TupleTableSlot *
 zaris_exec_foreign_delete(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot, TupleTableSlot *planSlot)
 {
-	ModifyState *state = state_for_row(estate, rinfo);
-	ZarisWriter *writer = state->writer;
+	ModifyState	 *state = state_for_row(estate, rinfo);
+	ZarisWriter	 *writer = state->writer;
 	MemoryContext caller = MemoryContextSwitchTo(writer->context);
-	ZarisBytes	key = old_key(state, planSlot);
-	bool		is_written = zaris_writer_has_written(writer, key);
+	ZarisBytes	  key = old_key(state, planSlot);
+	bool		  is_written = zaris_writer_has_written(writer, key);
 
 	if (!is_written)
 	{
@@ -722,8 +752,9 @@ describe_operation(CmdType operation, List *fdw_private)
 		case CMD_INSERT:
 			return "Put IfAbsent";
 		case CMD_UPDATE:
-			return boolVal(list_nth(fdw_private, MODIFY_PRIVATE_MOVES)) ?
-				"Get, Put IfAbsent, Delete IfMatchVersion" : "Put IfMatchVersion";
+			if (boolVal(list_nth(fdw_private, MODIFY_PRIVATE_MOVES)))
+				return "Get, Put IfAbsent, Delete IfMatchVersion";
+			return "Put IfMatchVersion";
 		default:
 			return "Delete IfMatchVersion";
 	}
@@ -735,8 +766,8 @@ zaris_modify_describe(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw
 {
 	ModifyState *state = rinfo->ri_FdwState;
 	ZarisWriter *writer;
-	bool		looked_at = is_looked_at(rinfo) ||
-		(mtstate->rootResultRelInfo != NULL && is_looked_at(mtstate->rootResultRelInfo));
+	bool		 looked_at = is_looked_at(rinfo, mtstate->operation) ||
+					 (mtstate->rootResultRelInfo != NULL && is_looked_at(mtstate->rootResultRelInfo, mtstate->operation));
 
 	memset(description, 0, sizeof(*description));
 	description->operation = describe_operation(mtstate->operation, fdw_private);

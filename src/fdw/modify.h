@@ -30,37 +30,37 @@
 /* What EXPLAIN shows of a write. */
 typedef struct ZarisModifyDescription
 {
-	const char *operation;		/* "Put IfAbsent" ...; static or palloc'd */
-	int			batch_size;		/* operations in flight; 1 = each row is waited for */
-	bool		has_counts;		/* it ran (ANALYZE): what follows is set */
-	uint64		writes;			/* operations sent */
-	uint64		applied;		/* that changed a record */
-	uint64		attempts;		/* with retries and redirects */
-	uint64		waits;			/* pipelines waited for: round trips, about */
+	const char *operation;	/* "Put IfAbsent" ...; static or palloc'd */
+	int			batch_size; /* operations in flight; 1 = each row is waited for */
+	bool		has_counts; /* it ran (ANALYZE): what follows is set */
+	uint64		writes;		/* operations sent */
+	uint64		applied;	/* that changed a record */
+	uint64		attempts;	/* with retries and redirects */
+	uint64		waits;		/* pipelines waited for: round trips, about */
 } ZarisModifyDescription;
 
 /* With analyze, what is still in flight is waited for first, so that time and counts are whole. */
 extern void zaris_modify_describe(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private, bool analyze,
 								  ZarisModifyDescription *description);
 
-extern void zaris_add_foreign_update_targets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
-											 Relation target_relation);
-extern List *zaris_plan_foreign_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
-extern void zaris_begin_foreign_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private,
-									   int subplan_index, int eflags);
-extern TupleTableSlot *zaris_exec_foreign_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
-												 TupleTableSlot *planSlot);
+extern void				zaris_add_foreign_update_targets(PlannerInfo *root, Index rtindex, RangeTblEntry *target_rte,
+														 Relation target_relation);
+extern List			   *zaris_plan_foreign_modify(PlannerInfo *root, ModifyTable *plan, Index resultRelation, int subplan_index);
+extern void				zaris_begin_foreign_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, List *fdw_private,
+												   int subplan_index, int eflags);
+extern TupleTableSlot  *zaris_exec_foreign_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
+												  TupleTableSlot *planSlot);
 extern TupleTableSlot **zaris_exec_foreign_batch_insert(EState *estate, ResultRelInfo *rinfo, TupleTableSlot **slots,
 														TupleTableSlot **planSlots, int *numSlots);
-extern int	zaris_get_foreign_modify_batch_size(ResultRelInfo *rinfo);
-extern TupleTableSlot *zaris_exec_foreign_update(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
-												 TupleTableSlot *planSlot);
-extern TupleTableSlot *zaris_exec_foreign_delete(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
-												 TupleTableSlot *planSlot);
-extern void zaris_end_foreign_modify(EState *estate, ResultRelInfo *rinfo);
-extern void zaris_begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo);
-extern void zaris_end_foreign_insert(EState *estate, ResultRelInfo *rinfo);
-extern int	zaris_is_foreign_rel_updatable(Relation rel);
-extern void zaris_exec_foreign_truncate(List *rels, DropBehavior behavior, bool restart_seqs);
+extern int				zaris_get_foreign_modify_batch_size(ResultRelInfo *rinfo);
+extern TupleTableSlot  *zaris_exec_foreign_update(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
+												  TupleTableSlot *planSlot);
+extern TupleTableSlot  *zaris_exec_foreign_delete(EState *estate, ResultRelInfo *rinfo, TupleTableSlot *slot,
+												  TupleTableSlot *planSlot);
+extern void				zaris_end_foreign_modify(EState *estate, ResultRelInfo *rinfo);
+extern void				zaris_begin_foreign_insert(ModifyTableState *mtstate, ResultRelInfo *rinfo);
+extern void				zaris_end_foreign_insert(EState *estate, ResultRelInfo *rinfo);
+extern int				zaris_is_foreign_rel_updatable(Relation rel);
+extern void				zaris_exec_foreign_truncate(List *rels, DropBehavior behavior, bool restart_seqs);
 
-#endif							/* ZARIS_FDW_MODIFY_H */
+#endif /* ZARIS_FDW_MODIFY_H */

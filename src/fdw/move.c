@@ -8,8 +8,8 @@
 #include "fdw/move.h"
 #include "fdw/row.h"
 
-#define MOST_MOVES		128		/* whole records are read for a move, so these are kept few */
-#define KEY_IN_MESSAGE	60		/* characters */
+#define MOST_MOVES	   128 /* whole records are read for a move, so these are kept few */
+#define KEY_IN_MESSAGE 60  /* characters */
 
 static const char *
 show_key(ZarisBytes key)
@@ -28,7 +28,7 @@ static ZarisFingerprint
 claim_key(ZarisWriter *writer, ZarisBytes key, bool creates)
 {
 	ZarisFingerprint fingerprint = zaris_written_fingerprint(key);
-	ZarisWriter *other = zaris_written_writer(writer->written, fingerprint);
+	ZarisWriter		*other = zaris_written_writer(writer->written, fingerprint);
 
 	if (other != NULL)
 		zaris_writer_drain(other);
@@ -39,7 +39,7 @@ claim_key(ZarisWriter *writer, ZarisBytes key, bool creates)
 void
 zaris_move_add(ZarisWriter *writer, const ZarisMove *move)
 {
-	ZarisMove  *copy;
+	ZarisMove		*copy;
 	ZarisFingerprint old_fingerprint = claim_key(writer, move->old_key, false);
 	ZarisFingerprint new_fingerprint = claim_key(writer, move->new_key, true);
 
@@ -97,9 +97,9 @@ static void
 merge_fields(ZarisWriter *writer, const ZarisMove *move, ZarisOperation *put)
 {
 	const ZarisOperation *get = move->get;
-	ZarisField *fields = MemoryContextAlloc(writer->context,
-											(get->n_all_fields + move->n_fields + 1) * sizeof(ZarisField));
-	int			n = 0;
+	ZarisField			 *fields = MemoryContextAlloc(writer->context,
+													  (get->n_all_fields + move->n_fields + 1) * sizeof(ZarisField));
+	int					  n = 0;
 
 	for (int i = 0; i < move->n_fields; i++)
 	{
@@ -109,11 +109,11 @@ merge_fields(ZarisWriter *writer, const ZarisMove *move, ZarisOperation *put)
 	for (int i = 0; i < get->n_all_fields; i++)
 	{
 		const ZarisField *field = &get->all_fields[i];
-		bool		replaced = false;
+		bool			  replaced = false;
 
 		for (int j = 0; j < move->n_fields && !replaced; j++)
 			replaced = move->fields[j].name.len == field->name.len &&
-				memcmp(move->fields[j].name.data, field->name.data, field->name.len) == 0;
+					   memcmp(move->fields[j].name.data, field->name.data, field->name.len) == 0;
 		if (!replaced)
 			fields[n++] = *field;
 	}
@@ -202,7 +202,7 @@ give_up_creating(ZarisWriter *writer, ZarisMove *moves, int n, ZarisMove *failed
 static void
 create_records(ZarisWriter *writer, ZarisMove *moves, int n)
 {
-	ZarisMove  *failed = NULL;
+	ZarisMove *failed = NULL;
 
 	/* what cannot be written is refused before the first is */
 	for (int i = 0; i < n; i++)
@@ -250,7 +250,7 @@ give_up_removing(ZarisWriter *writer, ZarisMove *moves, int n, ZarisMove *failed
 static void
 remove_records(ZarisWriter *writer, ZarisMove *moves, int n)
 {
-	ZarisMove  *failed = NULL;
+	ZarisMove *failed = NULL;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -287,8 +287,8 @@ void
 zaris_move_all(ZarisWriter *writer)
 {
 	ErrorContextCallback callback = {error_context_stack, add_move_context, writer};
-	ZarisMove  *moves = writer->moves;
-	int			n = writer->n_moves;
+	ZarisMove			*moves = writer->moves;
+	int					 n = writer->n_moves;
 
 	/* a cancel between the stages leaves records under both keys: the error's context says so */
 	error_context_stack = &callback;

@@ -20,22 +20,22 @@
 
 typedef struct ZarisMove
 {
-	ZarisBytes	old_key;
-	ZarisBytes	new_key;
-	int64		version;		/* that the scan read */
-	bool		has_value;		/* string: .value replaces what is there */
-	ZarisBytes	value;
-	ZarisField *fields;			/* hash: those that change; nil = removed */
-	int			n_fields;
-	ZarisExpiryAction expiry;	/* KEEP: the record's expiry moves along */
-	int64		expires_at_ms;
-	ZarisWriteResult *result;	/* or NULL */
+	ZarisBytes		  old_key;
+	ZarisBytes		  new_key;
+	int64			  version;	 /* that the scan read */
+	bool			  has_value; /* string: .value replaces what is there */
+	ZarisBytes		  value;
+	ZarisField		 *fields; /* hash: those that change; nil = removed */
+	int				  n_fields;
+	ZarisExpiryAction expiry; /* KEEP: the record's expiry moves along */
+	int64			  expires_at_ms;
+	ZarisWriteResult *result; /* or NULL */
 
 	/* move.c's */
 	ZarisFingerprint old_fingerprint;
 	ZarisFingerprint new_fingerprint;
-	ZarisOperation *get;
-	ZarisOperation *put;
+	ZarisOperation	*get;
+	ZarisOperation	*put;
 	ZarisOperation *delete;
 } ZarisMove;
 
@@ -46,4 +46,4 @@ extern void zaris_move_add(ZarisWriter *writer, const ZarisMove *move);
 extern bool zaris_move_is_full(const ZarisWriter *writer);
 extern void zaris_move_all(ZarisWriter *writer);
 
-#endif							/* ZARIS_FDW_MOVE_H */
+#endif /* ZARIS_FDW_MOVE_H */

@@ -29,8 +29,8 @@ extern void zaris_row_new_contents(const ZarisTable *table, TupleTableSlot *slot
  * numbers minus FirstLowInvalidHeapAttributeNumber; NULL = all.  Whether a field is left only the store knows, since a
  * record may have fields that the table does not name.
  */
-extern int	zaris_row_changed_fields(const ZarisTable *table, TupleTableSlot *slot, const Bitmapset *columns,
-									 ZarisField **fields);
+extern int zaris_row_changed_fields(const ZarisTable *table, TupleTableSlot *slot, const Bitmapset *columns,
+									ZarisField **fields);
 
 /* The value of a layout 'string' row. Raises 23502 for NULL. */
 extern ZarisBytes zaris_row_string(const ZarisTable *table, TupleTableSlot *slot);
@@ -45,4 +45,4 @@ extern int64 zaris_row_expiry_ms(const ZarisColumn *column, Datum value);
 /* A time span from now. */
 extern int64 zaris_row_expiry_after(int64 ms);
 
-#endif							/* ZARIS_FDW_ROW_H */
+#endif /* ZARIS_FDW_ROW_H */

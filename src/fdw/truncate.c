@@ -21,7 +21,7 @@ delete_record(ZarisWriter *writer, ZarisBytes key, Datum *values)
 {
 	MemoryContext caller;
 	ZarisOperation *delete;
-	char	   *copy;
+	char *copy;
 
 	zaris_writer_row(writer);
 	caller = MemoryContextSwitchTo(writer->context);
@@ -30,7 +30,7 @@ delete_record(ZarisWriter *writer, ZarisBytes key, Datum *values)
 		/* the scan uses its memory again */
 		copy = palloc(key.len + 1);
 		memcpy(copy, key.data, key.len);
-		delete = zaris_writer_operation(writer, ZARIS_OP_DELETE, (ZarisBytes) {copy, key.len}, false);
+		delete = zaris_writer_operation(writer, ZARIS_OP_DELETE, (ZarisBytes){copy, key.len}, false);
 		delete->precondition = ZARIS_IF_PRESENT;
 		zaris_writer_send(writer, delete, ZARIS_TOLERATE(ZARIS_NOT_FOUND) | ZARIS_TOLERATE(ZARIS_WRONG_TYPE), NULL);
 	}
@@ -41,12 +41,11 @@ static void
 delete_all(ZarisWriter *writer)
 {
 	const ZarisTable *table = writer->table;
-	ZarisScanRequest request = {.prefix = zaris_table_prefix(table), .record = table->record,
-	.page_size = table->fetch_size};
-	ZarisGuard *guard = zaris_guard_scan(writer->session, CurrentMemoryContext, &request);
-	Datum	   *values = palloc0(table->n_columns * sizeof(Datum));
-	ZarisRecord record;
-	ZarisScanStep step;
+	ZarisScanRequest  request = {.prefix = zaris_table_prefix(table), .record = table->record, .page_size = table->fetch_size};
+	ZarisGuard		 *guard = zaris_guard_scan(writer->session, CurrentMemoryContext, &request);
+	Datum			 *values = palloc0(table->n_columns * sizeof(Datum));
+	ZarisRecord		  record;
+	ZarisScanStep	  step;
 
 	while ((step = zaris_wait_scan(guard, &record)) == ZARIS_SCAN_ROW)
 		delete_record(writer, record.key, values);
@@ -60,7 +59,7 @@ truncate_table(Relation relation)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw truncate", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(context);
-	ZarisWriter *writer = zaris_writer_open(NULL, relation, InvalidOid);
+	ZarisWriter	 *writer = zaris_writer_open(NULL, relation, InvalidOid);
 
 	delete_all(writer);
 	zaris_writer_close(writer);
@@ -71,12 +70,12 @@ truncate_table(Relation relation)
 void
 zaris_exec_foreign_truncate(List *rels, DropBehavior behavior, bool restart_seqs)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	/* before the first key of any of them is deleted */
-	foreach(cell, rels)
+	foreach (cell, rels)
 	{
-		Relation	relation = lfirst(cell);
+		Relation relation = lfirst(cell);
 
 		if (zaris_is_foreign_rel_updatable(relation) == 0)
 			ereport(ERROR,
@@ -84,6 +83,6 @@ zaris_exec_foreign_truncate(List *rels, DropBehavior behavior, bool restart_seqs
 					 errmsg("foreign table \"%s\" does not allow truncates", RelationGetRelationName(relation)),
 					 errdetail("Its option \"read_only\" is set.")));
 	}
-	foreach(cell, rels)
+	foreach (cell, rels)
 		truncate_table(lfirst(cell));
 }

@@ -17,14 +17,14 @@
 #include "fdw/writer.h"
 #include "utils/memutils.h"
 
-#define FLUSH_EVERY		64		/* operations composed before they are sent */
-#define MOST_BYTES		((size_t) 16 * 1024 * 1024)	/* in flight; one record may be larger */
+#define FLUSH_EVERY 64							/* operations composed before they are sent */
+#define MOST_BYTES	((size_t) 16 * 1024 * 1024) /* in flight; one record may be larger */
 
 /* What the writer remembers of an operation: its `user`. */
 typedef struct Write
 {
-	ZarisFingerprint key;
-	unsigned	tolerated;
+	ZarisFingerprint  key;
+	unsigned		  tolerated;
 	ZarisWriteResult *result;
 } Write;
 
@@ -99,9 +99,9 @@ zaris_writer_has_written(ZarisWriter *writer, ZarisBytes key)
 ZarisOperation *
 zaris_writer_operation(ZarisWriter *writer, ZarisOperationKind kind, ZarisBytes key, bool creates)
 {
-	Write	   *write = MemoryContextAllocZero(writer->context, sizeof(*write));
+	Write		   *write = MemoryContextAllocZero(writer->context, sizeof(*write));
 	ZarisOperation *operation;
-	ZarisWriter *other;
+	ZarisWriter	   *other;
 
 	write->key = zaris_written_fingerprint(key);
 	other = zaris_written_writer(writer->written, write->key);
@@ -116,7 +116,7 @@ zaris_writer_operation(ZarisWriter *writer, ZarisOperationKind kind, ZarisBytes 
 static size_t
 request_bytes(const ZarisOperation *operation)
 {
-	size_t		bytes = operation->key.len + operation->value.len;
+	size_t bytes = operation->key.len + operation->value.len;
 
 	for (int i = 0; i < operation->n_fields; i++)
 		bytes += operation->fields[i].name.len + operation->fields[i].value.len;
@@ -126,7 +126,7 @@ request_bytes(const ZarisOperation *operation)
 void
 zaris_writer_send(ZarisWriter *writer, ZarisOperation *operation, unsigned tolerated, ZarisWriteResult *result)
 {
-	Write	   *write = operation->user;
+	Write *write = operation->user;
 
 	write->tolerated = tolerated;
 	write->result = result;
@@ -151,9 +151,9 @@ void
 zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key)
 {
 	const ZarisTable *table = writer->table;
-	Datum	   *values = palloc0(table->n_columns * sizeof(Datum));
-	StringInfoData names;
-	StringInfoData texts;
+	Datum			 *values = palloc0(table->n_columns * sizeof(Datum));
+	StringInfoData	  names;
+	StringInfoData	  texts;
 
 	initStringInfo(&names);
 	initStringInfo(&texts);
@@ -192,7 +192,7 @@ would_empty(const ZarisOperation *operation)
 static void
 judge(ZarisWriter *writer, ZarisOperation *operation)
 {
-	const Write *write = operation->user;
+	const Write		 *write = operation->user;
 	ZarisWriteResult *result = write->result;
 
 	zaris_written_end(writer->written, write->key);

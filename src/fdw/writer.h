@@ -30,39 +30,39 @@
 #include "fdw/table.h"
 #include "fdw/written.h"
 
-#define ZARIS_TOLERATE(status)	(1u << (status))
+#define ZARIS_TOLERATE(status) (1u << (status))
 
 /* What came of one write. Filled in when it is judged. */
 typedef struct ZarisWriteResult
 {
-	bool		applied;		/* false: a tolerated answer */
-	bool		has_version;	/* of a Put: the store told the record's new version */
-	int64		version;
+	bool  applied;	   /* false: a tolerated answer */
+	bool  has_version; /* of a Put: the store told the record's new version */
+	int64 version;
 } ZarisWriteResult;
 
-struct ZarisMove;				/* move.h */
+struct ZarisMove; /* move.h */
 
 typedef struct ZarisWriter
 {
-	ZarisTable *table;
-	Relation	relation;
+	ZarisTable	 *table;
+	Relation	  relation;
 	ZarisSession *session;
-	ZarisGuard *guard;
+	ZarisGuard	 *guard;
 	ZarisWritten *written;
 	MemoryContext context;
 
-	ZarisOperation **operations;	/* since the context was emptied, in the order of the rows */
-	int			n_operations;
-	int			n_judged;		/* of them */
-	size_t		bytes;			/* of keys and contents */
+	ZarisOperation	**operations; /* since the context was emptied, in the order of the rows */
+	int				  n_operations;
+	int				  n_judged; /* of them */
+	size_t			  bytes;	/* of keys and contents */
 	struct ZarisMove *moves;	/* in writer->context; not begun yet */
-	int			n_moves;
+	int				  n_moves;
 
 	/* for EXPLAIN */
-	uint64		writes;
-	uint64		applied;
-	uint64		attempts;
-	uint64		waits;
+	uint64 writes;
+	uint64 applied;
+	uint64 attempts;
+	uint64 waits;
 } ZarisWriter;
 
 /* In the current context. userid: whose mapping; InvalidOid = the current user. estate: NULL outside the executor. */
@@ -83,11 +83,11 @@ extern void zaris_writer_drain(ZarisWriter *writer);
 extern void zaris_writer_close(ZarisWriter *writer);
 
 /* For move.c: wait for the batch, count what it cost; an operation that is not in the book. */
-extern void zaris_writer_wait(ZarisWriter *writer);
+extern void			   zaris_writer_wait(ZarisWriter *writer);
 extern ZarisOperation *zaris_writer_bare_operation(ZarisWriter *writer, ZarisOperationKind kind, ZarisBytes key);
-extern void zaris_writer_count(ZarisWriter *writer, const ZarisOperation *operation);
+extern void			   zaris_writer_count(ZarisWriter *writer, const ZarisOperation *operation);
 
 /* 23505 in PostgreSQL's own words. */
 pg_noreturn extern void zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key);
 
-#endif							/* ZARIS_FDW_WRITER_H */
+#endif /* ZARIS_FDW_WRITER_H */

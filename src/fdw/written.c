@@ -9,34 +9,34 @@
 #include "fdw/written.h"
 #include "utils/memutils.h"
 
-#define FIRST_SIZE	256			/* entries; grows by itself */
+#define FIRST_SIZE 256 /* entries; grows by itself */
 
 typedef struct WrittenEntry
 {
 	ZarisFingerprint key;
-	void	   *writer;			/* NULL = the write is done */
-	bool		creates;
-	char		status;			/* simplehash's */
+	void			*writer; /* NULL = the write is done */
+	bool			 creates;
+	char			 status; /* simplehash's */
 } WrittenEntry;
 
-#define SH_PREFIX		entries
-#define SH_ELEMENT_TYPE	WrittenEntry
-#define SH_KEY_TYPE		ZarisFingerprint
-#define SH_KEY			key
-#define SH_HASH_KEY(table, key)		((uint32) (key).low)
-#define SH_EQUAL(table, a, b)		((a).low == (b).low && (a).high == (b).high)
-#define SH_SCOPE		static inline
+#define SH_PREFIX				entries
+#define SH_ELEMENT_TYPE			WrittenEntry
+#define SH_KEY_TYPE				ZarisFingerprint
+#define SH_KEY					key
+#define SH_HASH_KEY(table, key) ((uint32) (key).low)
+#define SH_EQUAL(table, a, b)	((a).low == (b).low && (a).high == (b).high)
+#define SH_SCOPE				static inline
 #define SH_DECLARE
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
 struct ZarisWritten
 {
-	EState	   *estate;
-	Oid			serverid;
-	entries_hash *entries;
-	bool		remember;
-	ZarisWritten *next;
+	EState				 *estate;
+	Oid					  serverid;
+	entries_hash		 *entries;
+	bool				  remember;
+	ZarisWritten		 *next;
 	MemoryContextCallback forget;
 };
 
@@ -109,7 +109,7 @@ zaris_written_fingerprint(ZarisBytes key)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random bytes")));
 	hash = XXH3_128bits_withSeed(key.data, key.len, seed);
-	return (ZarisFingerprint) {hash.low64, hash.high64};
+	return (ZarisFingerprint){hash.low64, hash.high64};
 }
 
 void *
@@ -129,7 +129,7 @@ zaris_written_has(const ZarisWritten *written, ZarisFingerprint key)
 void
 zaris_written_begin(ZarisWritten *written, ZarisFingerprint key, void *writer, bool creates)
 {
-	bool		found;
+	bool		  found;
 	WrittenEntry *entry = entries_insert(written->entries, key, &found);
 
 	Assert(!found || entry->writer == NULL);

@@ -26,8 +26,8 @@ typedef struct ZarisWritten ZarisWritten;
 
 typedef struct ZarisFingerprint
 {
-	uint64		low;
-	uint64		high;
+	uint64 low;
+	uint64 high;
 } ZarisFingerprint;
 
 /* The statement's book, made when there is none. estate NULL: one of its own, in the current context. */
@@ -50,4 +50,4 @@ extern void zaris_written_end(ZarisWritten *written, ZarisFingerprint key);
 /* For scans: whether the statement that runs in estate has created this key. Cheap when nothing is being written. */
 extern bool zaris_written_created(EState *estate, Oid serverid, ZarisBytes key);
 
-#endif							/* ZARIS_FDW_WRITTEN_H */
+#endif /* ZARIS_FDW_WRITTEN_H */
