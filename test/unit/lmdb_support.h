@@ -1,7 +1,7 @@
 /*
  * lmdb_support.h
- *	  What the tests of the embedded store share: a directory that goes away again, a host with a wall clock that can be set, and
- *	  operations that wait for their answer.
+ *	  What the tests of the embedded store share: a directory that goes away again, a host with a wall clock that can
+ *	  be set, and operations that wait for their answer.
  *
  * Everything goes through the client, as in a backend, so a turn, a batch and a retry are real.
  */

@@ -273,8 +273,8 @@ test_cut(void)
 }
 
 /*
- * A transaction that takes pages and gives them back leaves a file that ends before its last page, and is whole: it must
- * open.  Cut by a page more, it must not.
+ * A transaction that takes pages and gives them back leaves a file that ends before its last page, and is whole: it
+ * must open.  Cut by a page more, it must not.
  */
 static void
 test_short_but_whole(void)

@@ -1,10 +1,10 @@
 /*
  * test_lmdb_faults.c
- *	  The embedded store on a disk that fails: what was not applied is said to be not applied, what nobody knows is said to
- *	  be unknown (I8), and the store goes on when the disk does.
+ *	  The embedded store on a disk that fails: what was not applied is said to be not applied, what nobody knows is
+ *	  said to be unknown (I8), and the store goes on when the disk does.
  *
- * The system calls below take the place of libc's for LMDB as well.  LMDB writes pages with pwrite or writev, makes them
- * durable with fdatasync, and then writes the header with one short pwrite.
+ * The system calls below take the place of libc's for LMDB as well.  LMDB writes pages with pwrite or writev, makes
+ * them durable with fdatasync, and then writes the header with one short pwrite.
  */
 #include "lmdb_support.h"
 

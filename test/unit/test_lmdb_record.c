@@ -285,7 +285,11 @@ test_too_large(void)
 {
 	ZarisLmdbScratch scratch = {0};
 	ZarisField	huge = {{"a", 1}, {"x", (size_t) INT32_MAX}};	/* never read */
-	ZarisField	parts[3] = {{{"a", 1}, {"x", (size_t) 1 << 30}}, {{"b", 1}, {"x", (size_t) 1 << 30}}, {{"c", 1}, {"x", 1}}};
+	ZarisField	parts[3] = {
+		{{"a", 1}, {"x", (size_t) 1 << 30}},
+		{{"b", 1}, {"x", (size_t) 1 << 30}},
+		{{"c", 1}, {"x", 1}},
+	};
 	ZarisBytes	none = {NULL, 0};
 	ZarisBytes	body;
 

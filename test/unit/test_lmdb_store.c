@@ -185,7 +185,12 @@ test_hashes(Store *store)
 {
 	ZarisField	first[] = {{bytes("name"), bytes("Ada")}, {bytes("email"), bytes("")}, {bytes("none"), {NULL, 0}}};
 	ZarisField	change[] = {{bytes("name"), {NULL, 0}}, {bytes("age"), bytes("36")}};
-	ZarisField	wanted[] = {{bytes("none"), bytes("x")}, {bytes("email"), {NULL, 0}}, {bytes("age"), {NULL, 0}}, {bytes("name"), {NULL, 0}}};
+	ZarisField	wanted[] = {
+		{bytes("none"), bytes("x")},
+		{bytes("email"), {NULL, 0}},
+		{bytes("age"), {NULL, 0}},
+		{bytes("name"), {NULL, 0}},
+	};
 	ZarisOperation *operation;
 
 	CHECK_STATUS(put_hash(store, "h", first, 3, ZARIS_IF_ABSENT)->status, ZARIS_OK);
@@ -233,7 +238,15 @@ typedef enum Demand
 	N_DEMANDS
 } Demand;
 
-static const ZarisStatus put_answers[N_BEFORE][N_DEMANDS] = {
+static const ZarisPrecondition preconditions[N_DEMANDS] = {
+	[IF_ABSENT] = ZARIS_IF_ABSENT,
+	[IF_PRESENT] = ZARIS_IF_PRESENT,
+	[IF_MATCH] = ZARIS_IF_MATCH_VERSION,
+	[IF_MATCH_WRONG] = ZARIS_IF_MATCH_VERSION,
+};
+
+/* Of Put and of Delete */
+static const ZarisStatus answers[N_BEFORE][N_DEMANDS] = {
 	[ABSENT] = {ZARIS_OK, ZARIS_NOT_FOUND, ZARIS_CONFLICT, ZARIS_CONFLICT},
 	[PRESENT] = {ZARIS_CONFLICT, ZARIS_OK, ZARIS_OK, ZARIS_CONFLICT},
 	[OTHER_KIND] = {ZARIS_WRONG_TYPE, ZARIS_WRONG_TYPE, ZARIS_WRONG_TYPE, ZARIS_WRONG_TYPE},
@@ -278,12 +291,12 @@ test_preconditions(Store *store)
 		Demand		demand = (Demand) (i / 2 % N_DEMANDS);
 		bool		is_delete = i % 2 == 1;
 		int64_t		version = prepare(store, before);
-		ZarisStatus expected = put_answers[before][demand];
+		ZarisStatus expected = answers[before][demand];
 		ZarisOperation *operation = new_operation(store, is_delete ? ZARIS_OP_DELETE : ZARIS_OP_PUT, bytes("p"));
 		ZarisOperation *after;
 
 		operation->value = bytes("new");
-		operation->precondition = demand == IF_ABSENT ? ZARIS_IF_ABSENT : demand == IF_PRESENT ? ZARIS_IF_PRESENT : ZARIS_IF_MATCH_VERSION;
+		operation->precondition = preconditions[demand];
 		operation->match_version = demand == IF_MATCH_WRONG ? version + 1 : version;
 		CHECK_STATUS(run(store, operation)->status, expected);
 		CHECK(operation->has_version == (expected == ZARIS_OK && !is_delete));

@@ -34,8 +34,8 @@ no_memory(ZarisAnswer *answer)
 }
 
 bool
-zaris_lmdb_contents_string(const ZarisOperation *operation, ZarisBytes key, const ZarisLmdbFound *found, ZarisBytes *value,
-						   ZarisAnswer *answer)
+zaris_lmdb_contents_string(const ZarisOperation *operation, ZarisBytes key, const ZarisLmdbFound *found,
+						   ZarisBytes *value, ZarisAnswer *answer)
 {
 	if (!zaris_lmdb_record_verify(found->bytes))
 	{

@@ -2,8 +2,8 @@
  * datafile.c
  *	  Looks whether an LMDB data file is whole (datafile.h).
  *
- * The file's pages 0 and 1 are the headers ("meta pages"); transaction N writes header N % 2, and the one with the larger
- * transaction id is in force.  It names the last page in use.  A file that reaches as far is whole.
+ * The file's pages 0 and 1 are the headers ("meta pages"); transaction N writes header N % 2, and the one with the
+ * larger transaction id is in force.  It names the last page in use.  A file that reaches as far is whole.
  *
  * A shorter one may still be: pages that a transaction took and gave back again are never written, so the file may end
  * before them.  They are then in the list of free pages, a B+tree of its own in the same file.  So the pages
@@ -272,8 +272,8 @@ judge(int fd, const Meta *meta)
 }
 
 /*
- * A file that others write to changes while it is read.  The pages of a state are left alone until the next but one, so a
- * verdict holds if the header is still the same afterwards; else it is made again.  A file that never stands
+ * A file that others write to changes while it is read.  The pages of a state are left alone until the next but one,
+ * so a verdict holds if the header is still the same afterwards; else it is made again.  A file that never stands
  * still is in use elsewhere, and was found good there.
  */
 static Verdict
@@ -305,18 +305,21 @@ zaris_lmdb_datafile_check(int fd, const char *name, ZarisLmdbProblem *problem)
 			break;
 		case CUT:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-									  "The data file of embedded store \"%s\" is cut off: pages that are in use are missing at its end.", name);
+									  "The data file of embedded store \"%s\" is cut off: pages in use are missing.",
+									  name);
 		case NOT_LMDB:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
 									  "The data file of embedded store \"%s\" is not an LMDB file.", name);
 		case OTHER_VERSION:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-									  "The data file of embedded store \"%s\" was written by another version of LMDB.", name);
+									  "The data file of embedded store \"%s\" was written by another version of LMDB.",
+									  name);
 		case DAMAGED:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
 									  "The data file of embedded store \"%s\" has a damaged header.", name);
 		case UNREADABLE:
-			return zaris_lmdb_problem_code(problem, errno, "Could not read the data file of embedded store \"%s\"", name);
+			return zaris_lmdb_problem_code(problem, errno,
+										   "Could not read the data file of embedded store \"%s\"", name);
 	}
 	return true;
 }

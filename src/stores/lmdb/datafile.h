@@ -2,9 +2,9 @@
  * datafile.h
  *	  Is a data file whole?  Found out by reading it, before LMDB maps it.
  *
- * LMDB believes what a file says of itself.  A page that it names and that lies behind the file's end is a SIGBUS when it
- * is touched, which takes a whole PostgreSQL server through a restart, and again at the next try.  So a file that
- * was cut (a full disk while it was copied, a bad restore) must be recognized first.
+ * LMDB believes what a file says of itself.  A page that it names and that lies behind the file's end is a SIGBUS
+ * when it is touched, which takes a whole PostgreSQL server through a restart, and again at the next try.  So a file
+ * that was cut (a full disk while it was copied, a bad restore) must be recognized first.
  */
 #ifndef ZARIS_LMDB_DATAFILE_H
 #define ZARIS_LMDB_DATAFILE_H

@@ -3,15 +3,15 @@
  *	  LMDB environments: one file each, opened once in a process, and what can go wrong with them.
  *
  * Why there is a registry: to close any descriptor of a file drops every fcntl lock that the process has on it, and
- * LMDB knows by such locks who lives.  So a file that is open twice in one process breaks LMDB, silently.  A child that was
- * forked with an open environment must not touch it: it opens its own.
+ * LMDB knows by such locks who lives.  So a file that is open twice in one process breaks LMDB, silently.  A child
+ * that was forked with an open environment must not touch it: it opens its own.
  *
  *		acquire -> begin, ..., commit or abort -> release
  *
  * Rules for transactions (none of this is LMDB's to forgive):
  *
- *	 -	No transaction outlives the call that began it: a reader keeps every page alive that was freed since it began, so
- *		the file grows; a writer keeps all others out.
+ *	 -	No transaction outlives the call that began it: a reader keeps every page alive that was freed since it began,
+ *		so the file grows; a writer keeps all others out.
  *	 -	The writer lock is a mutex between processes whose wait no signal ends (I3), so the host keeps others away with
  *		a lock of its own (ZARIS_CAN_LOCK) and begin() finds it free.  A dead owner is noticed by LMDB.
  *	 -	The map grows when it is full (grow), and follows when others made it grow (begin does that).  Growing moves
@@ -44,7 +44,7 @@ typedef struct ZarisLmdbEnvironment
 	MDB_env    *env;			/* NULL: closed after a failure */
 	MDB_dbi		meta;			/* "format" -> magic and number, "state" -> the last version given out (int64) */
 	MDB_dbi		records;		/* 'k' key -> record (record.h) */
-	MDB_dbi		expiries;		/* expiry, version (big-endian, so in order of time) -> key; one for each record with an expiry */
+	MDB_dbi		expiries;		/* expiry, version -> key, for each record with an expiry (write.c) */
 	MDB_txn    *reader;			/* kept between reads, holding nothing but its slot; NULL = none yet */
 	size_t		max_key;		/* bytes in a key of the records database */
 
@@ -64,11 +64,15 @@ typedef struct ZarisLmdbTuning
 extern ZarisLmdbTuning zaris_lmdb_tuning;
 
 /*
- * The environment directory/name, made if it is not there.  Never waits for other processes: Unavailable may be tried again in some
- * milliseconds.  NULL with a problem when it cannot be had; then no file that was there has been changed.
+ * The environment directory/name, made if it is not there.  Never waits for other processes: Unavailable may be tried
+ * again in some milliseconds.  NULL with a problem when it cannot be had; then no file that was there has been
+ * changed.
  */
 extern ZarisLmdbEnvironment *zaris_lmdb_acquire(const char *directory, const char *name, ZarisLmdbProblem *problem);
 extern void zaris_lmdb_release(ZarisLmdbEnvironment *environment);
+
+/* Whether the store at this path is open in this process. */
+extern bool zaris_lmdb_is_open_here(const char *path);
 
 /* Begin a transaction. Writing, this waits for other writers. */
 extern bool zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_txn **txn, ZarisLmdbProblem *problem);
@@ -77,8 +81,8 @@ extern bool zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_
 extern void zaris_lmdb_abort(ZarisLmdbEnvironment *environment, bool write, MDB_txn *txn);
 
 /*
- * Commit one that writes; it is gone in any case.  0, or LMDB's code: then nothing was applied, unless *in_doubt says that
- * this is not known.
+ * Commit one that writes; it is gone in any case.  0, or LMDB's code: then nothing was applied, unless *in_doubt says
+ * that this is not known.
  */
 extern int	zaris_lmdb_commit(ZarisLmdbEnvironment *environment, MDB_txn *txn, bool *in_doubt);
 

@@ -2,7 +2,7 @@
  * files.h
  *	  Directories of embedded stores: made, locked, made durable, removed.
  *
- *		DIRECTORY/				one database's stores; locked (flock) while one of them is made, opened, closed or removed
+ *		DIRECTORY/				one database's stores; locked (flock) while one is made, opened or removed
  *			NAME/				one store, complete from the moment that it has this name
  *				data.mdb		LMDB's file
  *				lock.mdb		LMDB's table of readers and its writer lock; worthless when nobody has it open
@@ -28,7 +28,8 @@ extern char *zaris_lmdb_path(const char *directory, const char *prefix, const ch
 /*
  * Lock a directory against everybody else who makes, opens, closes or removes a store in it.  Never waits: when it is
  * locked, that is Unavailable and may be tried again in some milliseconds.  Returns a descriptor, which
- * zaris_lmdb_unlock() closes, or -1.  With make, a missing directory and its parents are made (0700); else that is NotFound.
+ * zaris_lmdb_unlock() closes, or -1.  With make, a missing directory and its parents are made (0700); else that is
+ * NotFound.
  */
 extern int	zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem);
 extern void zaris_lmdb_unlock(int fd);
@@ -39,7 +40,10 @@ extern int	zaris_lmdb_sync_directory(const char *path);
 /* Whether nothing lies in a store's directory but its files. 0, ENOTEMPTY, or another errno. */
 extern int	zaris_lmdb_holds_nothing_else(const char *path);
 
-/* Remove a store's two files and its directory, as far as they are there. 0, or an errno (ENOTEMPTY: something else lies there). */
+/*
+ * Remove a store's two files and its directory, as far as they are there. 0, or an errno (ENOTEMPTY: something else
+ * lies there).
+ */
 extern int	zaris_lmdb_remove(const char *path);
 
 #endif							/* ZARIS_LMDB_FILES_H */

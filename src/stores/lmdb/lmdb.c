@@ -5,8 +5,8 @@
  *		entries:	| answered, to be told | queued ...                     |
  *					 start ... start + done						end
  *
- * submit appends at the end.  A group is run from the start on, which gives its entries their answers; then they are told
- * one by one.  Whoever is told may submit more, or detach a batch: entries are found by their index, and a
+ * submit appends at the end.  A group is run from the start on, which gives its entries their answers; then they are
+ * told one by one.  Whoever is told may submit more, or detach a batch: entries are found by their index, and a
  * detached one just has no operation any more.
  */
 #include "stores/lmdb/lmdb.h"
@@ -170,7 +170,8 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 {
 	if (in_doubt)
 	{
-		zaris_lmdb_problem_code(&store->problem, code, "Could not make a write to embedded store \"%s\" durable", store->name);
+		zaris_lmdb_problem_code(&store->problem, code, "Could not make a write to embedded store \"%s\" durable",
+								store->name);
 		store->problem.status = ZARIS_TRANSPORT_ERROR;
 		return PASS_IN_DOUBT;
 	}
@@ -222,8 +223,8 @@ run_pass(Pass *pass)
 }
 
 /*
- * The writes of a group failed, and nothing of it was applied.  Reads that stood between them have nothing to do with that
- * (a full disk can still be read), so they are run by themselves.
+ * The writes of a group failed, and nothing of it was applied.  Reads that stood between them have nothing to do with
+ * that (a full disk can still be read), so they are run by themselves.
  */
 static void
 fail_group(ZarisStore *store, size_t n, bool write)
@@ -263,7 +264,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 				code = zaris_lmdb_grow(store->environment, pass.written);
 				if (code == 0)
 					continue;
-				zaris_lmdb_problem_code(&store->problem, code, "Could not enlarge the map of embedded store \"%s\"", store->name);
+				zaris_lmdb_problem_code(&store->problem, code, "Could not enlarge the map of embedded store \"%s\"",
+										store->name);
 				break;
 			case PASS_TOO_MANY:
 				if (n > 1)
@@ -271,7 +273,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 					n /= 2;
 					continue;
 				}
-				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "Could not write to embedded store \"%s\"", store->name);
+				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "Could not write to embedded store \"%s\"",
+										store->name);
 				break;
 			case PASS_FAILED:
 				break;
@@ -282,7 +285,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 		fail_group(store, n, write);
 		return n;
 	}
-	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" found no room in many tries.", store->name);
+	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" found no room in many tries.",
+					   store->name);
 	fail_group(store, n, write);
 	return n;
 }
@@ -404,8 +408,8 @@ tell_map(ZarisStore *store, ZarisStatus status, const char *text)
 }
 
 /*
- * Nothing is known of the store before its file is open.  While another process opens or removes one in the same directory
- * that cannot be done; it takes milliseconds, and is tried again.
+ * Nothing is known of the store before its file is open.  While another process opens or removes one in the same
+ * directory that cannot be done; it takes milliseconds, and is tried again.
  */
 static void
 on_map_timer(void *context)

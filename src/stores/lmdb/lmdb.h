@@ -5,15 +5,21 @@
  * One file per NAME and database, shared by all backends.  Ordered, snapshot reads, atomic writes, expiry, counter
  * versions.  A write that was answered is on the disk.
  *
- * Operations wait in a queue until flush(), which runs them in order, a group at a time: reads that stand together share
- * a read transaction; a group with a write in it is one write transaction, so that many writes cost one
- * fsync.  Preconditions are each operation's own: the Conflict of one undoes no other.  What does not fit into one group or
+ * Operations wait in a queue until flush(), which runs them in order, a group at a time: reads that stand together
+ * share a read transaction; a group with a write in it is one write transaction, so that many writes cost one fsync. 
+ * Preconditions are each operation's own: the Conflict of one undoes no other.  What does not fit into one group or
  * one turn is run by the next turns of the loop, so that an interrupt is seen in between (I3).
  *
  * Limits: keys 510 bytes, records 2 GB.
  *
- * The files: environment.c (LMDB's environment: one a file and process), files.c (directories), datafile.c (is a file
- * whole), record.c (format), request.c, contents.c, read.c, page.c, write.c (one operation), lmdb.c (the queue), problem.c.
+ * The files, from the disk upwards:
+ *
+ *		files.c			directories: made, locked, removed		datafile.c	is a file whole? asked before LMDB maps it
+ *		open.c			a store's files, made and opened		remove.c	and removed
+ *		environment.c	one a file and process: transactions, growth, what to do when LMDB fails
+ *		record.c		the format of a record, with a drawing in record.h
+ *		request.c		one operation: keys and look-ups; contents.c, read.c, page.c, write.c
+ *		lmdb.c			the driver: queue, groups, answers		problem.c	codes become statuses and sentences
  */
 #ifndef ZARIS_LMDB_LMDB_H
 #define ZARIS_LMDB_LMDB_H

@@ -115,8 +115,8 @@ user_key(const MDB_val *stored, ZarisBytes *key)
 }
 
 /*
- * The first stored key at or behind the given bytes.  A bound may be longer than any key: then its beginning is looked for,
- * and the comparisons of the callers, which use the whole bound, pass over what comes before it.
+ * The first stored key at or behind the given bytes.  A bound may be longer than any key: then its beginning is
+ * looked for, and the comparisons of the callers, which use the whole bound, pass over what comes before it.
  */
 static int
 seek(Page *page, ZarisBytes bytes, MDB_val *key, MDB_val *value)
@@ -199,7 +199,10 @@ no_memory(Page *page)
 	return false;
 }
 
-/* Room for one record more. The old room stays in the arena until the batch is reset: no more than the new one's size. */
+/*
+ * Room for one record more. The old room stays in the arena until the batch is reset: no more than the new one's
+ * size.
+ */
 static ZarisRecord *
 add_record(Page *page)
 {
@@ -257,7 +260,8 @@ add_contents(Page *page, ZarisBytes key, const ZarisLmdbFound *found, ZarisRecor
 	record->n_fields = request->n_fields;
 	for (int i = 0; i < request->n_fields; i++)
 		record->fields[i].name = page->names[i];
-	return zaris_lmdb_contents_listed(page->t, page->operation, key, found, record->fields, record->n_fields, page->answer);
+	return zaris_lmdb_contents_listed(page->t, page->operation, key, found, record->fields, record->n_fields,
+									  page->answer);
 }
 
 /* One key of the range: expired records and those of another kind are passed over. False: the answer says why. */
@@ -291,7 +295,10 @@ take(Page *page, ZarisBytes key, const MDB_val *value)
 	return true;
 }
 
-/* Go through the range until the page is full; *last is the last key looked at when there is more behind it, else nil. */
+/*
+ * Go through the range until the page is full; *last is the last key looked at when there is more behind it, else
+ * nil.
+ */
 static int
 fill(Page *page, ZarisBytes *last)
 {

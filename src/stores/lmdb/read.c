@@ -17,7 +17,8 @@ get_contents(ZarisLmdbTransaction *t, ZarisOperation *operation, const ZarisLmdb
 	if (operation->n_fields == 0)
 		return zaris_lmdb_contents_all(t, operation, operation->key, found, &operation->all_fields,
 									   &operation->n_all_fields, answer);
-	return zaris_lmdb_contents_listed(t, operation, operation->key, found, operation->fields, operation->n_fields, answer);
+	return zaris_lmdb_contents_listed(t, operation, operation->key, found, operation->fields, operation->n_fields,
+									  answer);
 }
 
 int

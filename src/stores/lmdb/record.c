@@ -371,7 +371,8 @@ compose_body(const ZarisField *fields, int n_fields, ZarisLmdbScratch *scratch, 
 }
 
 ZarisLmdbHashResult
-zaris_lmdb_hash_merge(ZarisBytes old, const ZarisField *changes, int n_changes, ZarisLmdbScratch *scratch, ZarisBytes *body)
+zaris_lmdb_hash_merge(ZarisBytes old, const ZarisField *changes, int n_changes, ZarisLmdbScratch *scratch,
+					  ZarisBytes *body)
 {
 	ZarisLmdbHashResult result = ZARIS_LMDB_HASH_OK;
 	ZarisField *old_fields = NULL;

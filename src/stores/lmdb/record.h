@@ -61,8 +61,9 @@ typedef struct ZarisLmdbScratch
 	size_t		bytes_size;
 } ZarisLmdbScratch;
 
-extern char *zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size);	/* NULL = out of memory; contents are lost */
-extern ZarisField *zaris_lmdb_scratch_fields(ZarisLmdbScratch *scratch, size_t count);	/* likewise */
+/* NULL = out of memory; what was in the room is lost. */
+extern char *zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size);
+extern ZarisField *zaris_lmdb_scratch_fields(ZarisLmdbScratch *scratch, size_t count);
 extern void zaris_lmdb_scratch_trim(ZarisLmdbScratch *scratch);	/* give back what one huge record needed */
 extern void zaris_lmdb_scratch_free(ZarisLmdbScratch *scratch);
 
@@ -97,7 +98,8 @@ typedef enum ZarisLmdbHashResult
 } ZarisLmdbHashResult;
 
 /* All fields of a body, in order; *fields lies in the scratch, names and values point into the body. */
-extern ZarisLmdbHashResult zaris_lmdb_hash_read(ZarisBytes body, ZarisLmdbScratch *scratch, ZarisField **fields, int *n_fields);
+extern ZarisLmdbHashResult zaris_lmdb_hash_read(ZarisBytes body, ZarisLmdbScratch *scratch, ZarisField **fields,
+												int *n_fields);
 
 /* The value of a name among sorted fields; nil when it is not there. */
 extern ZarisBytes zaris_lmdb_hash_find(const ZarisField *fields, int n_fields, ZarisBytes name);

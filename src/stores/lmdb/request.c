@@ -88,8 +88,8 @@ zaris_lmdb_examine(const ZarisLmdbTransaction *t, const MDB_val *value, ZarisLmd
 }
 
 int
-zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key, ZarisLmdbFound *found,
-				ZarisAnswer *answer)
+zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key,
+				ZarisLmdbFound *found, ZarisAnswer *answer)
 {
 	MDB_val		value;
 	int			code = mdb_get(t->txn, t->environment->records, &key->value, &value);

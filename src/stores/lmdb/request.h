@@ -13,7 +13,9 @@
 #include "stores/lmdb/environment.h"
 #include "stores/lmdb/record.h"
 
-#define ZARIS_LMDB_KEY_PREFIX	'k' /* LMDB has no empty key; ours may be empty (I9). It leaves room for other things, too. */
+/* Before each key: LMDB has no empty key, ours may be empty (I9). It leaves room for other things than records, too. */
+#define ZARIS_LMDB_KEY_PREFIX	'k'
+
 #define ZARIS_LMDB_KEY_ROOM		1024	/* more than any LMDB allows */
 
 typedef struct ZarisLmdbTransaction
@@ -61,8 +63,8 @@ extern bool zaris_lmdb_key(const ZarisLmdbTransaction *t, ZarisBytes key, ZarisL
 extern bool zaris_lmdb_examine(const ZarisLmdbTransaction *t, const MDB_val *value, ZarisLmdbFound *found);
 
 /*
- * Look the operation's key up.  0 with *found, MDB_NOTFOUND never; a damaged record leaves the answer's status as
- * ProtocolError, else that stays Ok.
+ * Look the operation's key up.  That it is not there is told by *found, and is no code.  A damaged record makes the
+ * answer's status ProtocolError, else that stays as it is.
  */
 extern int	zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key,
 							ZarisLmdbFound *found, ZarisAnswer *answer);
@@ -72,9 +74,13 @@ extern bool zaris_lmdb_copy(struct ZarisBatch *batch, ZarisBytes bytes, ZarisByt
 extern bool zaris_lmdb_contents_string(const ZarisOperation *operation, ZarisBytes key, const ZarisLmdbFound *found,
 									   ZarisBytes *value, ZarisAnswer *answer);
 extern bool zaris_lmdb_contents_all(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisBytes key,
-									const ZarisLmdbFound *found, ZarisField **fields, int *n_fields, ZarisAnswer *answer);
+									const ZarisLmdbFound *found, ZarisField **fields, int *n_fields,
+									ZarisAnswer *answer);
+
+/* fields: names in, values out */
 extern bool zaris_lmdb_contents_listed(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisBytes key,
-									   const ZarisLmdbFound *found, ZarisField *fields, int n_fields, ZarisAnswer *answer);	/* names in, values out */
+									   const ZarisLmdbFound *found, ZarisField *fields, int n_fields,
+									   ZarisAnswer *answer);
 
 /* read.c, page.c */
 extern int	zaris_lmdb_get(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);

@@ -131,7 +131,9 @@ sweep_record(ZarisLmdbTransaction *t, MDB_val key, int64_t expiry_ms, int64_t ve
 
 	if (code != 0)
 		return code == MDB_NOTFOUND ? 0 : code;
-	if (!zaris_lmdb_examine(t, &value, &found) || found.record.version != version || found.record.expiry_ms != expiry_ms)
+	if (!zaris_lmdb_examine(t, &value, &found))
+		return 0;
+	if (found.record.version != version || found.record.expiry_ms != expiry_ms)
 		return 0;
 	return mdb_del(t->txn, t->environment->records, &key, NULL);
 }
@@ -229,7 +231,10 @@ new_expiry(const ZarisOperation *operation, const ZarisLmdbFound *found)
 	return ZARIS_NO_EXPIRY;
 }
 
-/* A string's body is the caller's value; a hash's is made of the old fields and the changes. False: the answer says why. */
+/*
+ * A string's body is the caller's value; a hash's is made of the old fields and the changes. False: the answer says
+ * why.
+ */
 static bool
 new_body(ZarisLmdbTransaction *t, const ZarisOperation *operation, const ZarisLmdbFound *found, ZarisBytes *body,
 		 ZarisAnswer *answer)
@@ -270,7 +275,10 @@ new_body(ZarisLmdbTransaction *t, const ZarisOperation *operation, const ZarisLm
 	return false;
 }
 
-/* The record itself: LMDB makes the room, and header and body are written right there, so that a large value is copied once. */
+/*
+ * The record itself: LMDB makes the room, and header and body are written right there, so that a large value is
+ * copied once.
+ */
 static int
 store_record(ZarisLmdbTransaction *t, Change *change)
 {
