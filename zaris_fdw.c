@@ -14,7 +14,7 @@
 
 PG_MODULE_MAGIC_EXT(.name = "zaris_fdw", .version = "0.1");
 
-PGDLLEXPORT void _PG_init(void);
+PGDLLEXPORT void  _PG_init(void);
 PGDLLEXPORT Datum zaris_fdw_handler(PG_FUNCTION_ARGS);
 PGDLLEXPORT Datum zaris_fdw_validator(PG_FUNCTION_ARGS);
 

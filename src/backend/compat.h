@@ -47,7 +47,7 @@
 
 /* 18: a specifier in front instead of an attribute behind; a module may tell its name. */
 #if PG_VERSION_NUM < 180000
-#define pg_noreturn _Noreturn
+#define pg_noreturn				 _Noreturn
 #define PG_MODULE_MAGIC_EXT(...) PG_MODULE_MAGIC
 #endif
 
@@ -75,10 +75,14 @@
 #if PG_VERSION_NUM >= 170000
 #define ZARIS_TIMEOUTS \
 	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout", "the statement timeout"}, \
-	{TRANSACTION_TIMEOUT, ERRCODE_TRANSACTION_TIMEOUT, "transaction_timeout", "the transaction timeout"}
+	{ \
+		TRANSACTION_TIMEOUT, ERRCODE_TRANSACTION_TIMEOUT, "transaction_timeout", "the transaction timeout" \
+	}
 #else
 #define ZARIS_TIMEOUTS \
-	{STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout", "the statement timeout"}
+	{ \
+		STATEMENT_TIMEOUT, ERRCODE_QUERY_CANCELED, "statement_timeout", "the statement timeout" \
+	}
 #endif
 
 /* 16: one function for all kinds of objects, of which only servers are asked for here. */
@@ -118,4 +122,4 @@ ForeignScanCheckAsUser(const ForeignScan *plan, EState *estate)
 #endif
 }
 
-#endif							/* ZARIS_BACKEND_COMPAT_H */
+#endif /* ZARIS_BACKEND_COMPAT_H */

@@ -19,7 +19,7 @@
  * PostgreSQL should be the one to report its own timeout: it fires first, and the deadline behind it only keeps the
  * core from starting what cannot be finished.
  */
-#define BEHIND_POSTGRES_US	INT64_C(50000)
+#define BEHIND_POSTGRES_US INT64_C(50000)
 
 typedef struct PostgresTimeout
 {
@@ -31,7 +31,10 @@ typedef struct PostgresTimeout
 
 static const PostgresTimeout postgres_timeouts[] = {ZARIS_TIMEOUTS};
 
-#define REQUEST_TIMEOUT {ERRCODE_CONNECTION_FAILURE, "request_timeout", "request_timeout"}
+#define REQUEST_TIMEOUT \
+	{ \
+		ERRCODE_CONNECTION_FAILURE, "request_timeout", "request_timeout" \
+	}
 
 static ZarisDeadlineBound bound = REQUEST_TIMEOUT;
 
@@ -45,7 +48,7 @@ zaris_deadline_bound(void)
 static uint64
 finish_us(TimeoutId id, uint64 now)
 {
-	int64		left = get_timeout_finish_time(id) - GetCurrentTimestamp() + BEHIND_POSTGRES_US;
+	int64 left = get_timeout_finish_time(id) - GetCurrentTimestamp() + BEHIND_POSTGRES_US;
 
 	return left > 0 ? now + left : now;
 }
@@ -53,15 +56,15 @@ finish_us(TimeoutId id, uint64 now)
 uint64
 zaris_deadline(const ZarisSession *session)
 {
-	int			timeout_ms = session->request_timeout_ms >= 0 ? session->request_timeout_ms : zaris_setting_request_timeout;
-	uint64		now = zaris_loop_now_us();
-	uint64		deadline = timeout_ms > 0 ? now + timeout_ms * UINT64_C(1000) : ZARIS_NO_DEADLINE;
+	int	   timeout_ms = session->request_timeout_ms >= 0 ? session->request_timeout_ms : zaris_setting_request_timeout;
+	uint64 now = zaris_loop_now_us();
+	uint64 deadline = timeout_ms > 0 ? now + timeout_ms * UINT64_C(1000) : ZARIS_NO_DEADLINE;
 
 	bound = (ZarisDeadlineBound) REQUEST_TIMEOUT;
 	for (int i = 0; i < lengthof(postgres_timeouts); i++)
 	{
 		const PostgresTimeout *timeout = &postgres_timeouts[i];
-		uint64		finish;
+		uint64				   finish;
 
 		/* A finish time stays behind when its timeout is over: only an active one counts. */
 		if (!get_timeout_active(timeout->id))
@@ -70,7 +73,7 @@ zaris_deadline(const ZarisSession *session)
 		if (finish >= deadline)
 			continue;
 		deadline = finish;
-		bound = (ZarisDeadlineBound) {timeout->sqlstate, timeout->setting, timeout->words};
+		bound = (ZarisDeadlineBound){timeout->sqlstate, timeout->setting, timeout->words};
 	}
 	return deadline;
 }

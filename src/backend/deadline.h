@@ -9,11 +9,11 @@
 
 typedef struct ZarisDeadlineBound
 {
-	int			sqlstate;		/* of an operation that it ends */
-	const char *setting;		/* its name, for hints */
-	const char *words;			/* how a message calls it */
+	int			sqlstate; /* of an operation that it ends */
+	const char *setting;  /* its name, for hints */
+	const char *words;	  /* how a message calls it */
 } ZarisDeadlineBound;
 
 extern const ZarisDeadlineBound *zaris_deadline_bound(void);
 
-#endif							/* ZARIS_BACKEND_DEADLINE_H */
+#endif /* ZARIS_BACKEND_DEADLINE_H */

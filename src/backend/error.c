@@ -18,9 +18,9 @@
 #include "backend/error.h"
 #include "backend/settings.h"
 
-#define MOST_KEY	200			/* characters of a key that a message shows */
-#define MOST_WORDS	200			/* ... of a store's own words */
-#define MOST_NODE	100			/* ... of a node's address */
+#define MOST_KEY   200 /* characters of a key that a message shows */
+#define MOST_WORDS 200 /* ... of a store's own words */
+#define MOST_NODE  100 /* ... of a node's address */
 
 /*
  * One line a status; the table below is made over ZARIS_STATUS_LIST, so a status without its line does not compile.
@@ -30,13 +30,13 @@
 #define SQLSTATE_CONFLICT				ERRCODE_T_R_SERIALIZATION_FAILURE
 #define SQLSTATE_MOVED					ERRCODE_CONNECTION_FAILURE
 #define SQLSTATE_OWNERSHIP_CHANGING		ERRCODE_CONNECTION_FAILURE
-#define SQLSTATE_REPLICA_WRITE_REJECTED	ERRCODE_CONNECTION_FAILURE
+#define SQLSTATE_REPLICA_WRITE_REJECTED ERRCODE_CONNECTION_FAILURE
 #define SQLSTATE_MIGRATING				ERRCODE_CONNECTION_FAILURE
 #define SQLSTATE_UNAVAILABLE			ERRCODE_CONNECTION_FAILURE
 #define SQLSTATE_TOO_MANY_CLIENTS		ERRCODE_TOO_MANY_CONNECTIONS
 #define SQLSTATE_CONNECT_ERROR			ERRCODE_SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION
 #define SQLSTATE_TRANSPORT_ERROR		ERRCODE_CONNECTION_FAILURE
-#define SQLSTATE_DEADLINE_EXCEEDED		ERRCODE_CONNECTION_FAILURE	/* or the timeout's own */
+#define SQLSTATE_DEADLINE_EXCEEDED		ERRCODE_CONNECTION_FAILURE /* or the timeout's own */
 #define SQLSTATE_CIRCUIT_OPEN			ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
 #define SQLSTATE_OUTCOME_UNKNOWN		ERRCODE_TRANSACTION_RESOLUTION_UNKNOWN
 #define SQLSTATE_UNAUTHENTICATED		ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION
@@ -59,13 +59,13 @@ static const int sqlstates[] = {
 /* What is told of an operation, a scan or the map; all of it but the nodes is as in ZarisOperation. */
 typedef struct Report
 {
-	ZarisSession *session;
-	ZarisStatus status;
-	ZarisStatus last;
-	const char *done;			/* "could not get key ..." */
-	const char *words;			/* the store's, raw; "" = none */
-	const ZarisOperation *operation;	/* or NULL */
-	int			slots_left;		/* of a scan; 0 = nothing to say */
+	ZarisSession		 *session;
+	ZarisStatus			  status;
+	ZarisStatus			  last;
+	const char			 *done;		  /* "could not get key ..." */
+	const char			 *words;	  /* the store's, raw; "" = none */
+	const ZarisOperation *operation;  /* or NULL */
+	int					  slots_left; /* of a scan; 0 = nothing to say */
 } Report;
 
 int
@@ -141,14 +141,14 @@ append_words(StringInfo detail, ZarisStatus status, const char *words)
 static void
 append_nodes(StringInfo detail, const Report *report)
 {
-	const ZarisMap *map = zaris_client_map(report->session->client);
+	const ZarisMap		 *map = zaris_client_map(report->session->client);
 	const ZarisOperation *operation = report->operation;
-	const char *before = " Nodes visited: ";
+	const char			 *before = " Nodes visited: ";
 
 	for (int i = 0; operation && i < operation->n_visited; i++)
 	{
-		int			id = operation->visited[i];
-		char		text[ZARIS_ADDRESS_TEXT];
+		int	 id = operation->visited[i];
+		char text[ZARIS_ADDRESS_TEXT];
 
 		if (id < 0 || id >= map->now.n_nodes)
 			continue;
@@ -166,7 +166,7 @@ static void
 append_life(StringInfo detail, const Report *report)
 {
 	const ZarisOperation *operation = report->operation;
-	uint64		end = operation->finished_us ? operation->finished_us : zaris_loop_now_us();
+	uint64				  end = operation->finished_us ? operation->finished_us : zaris_loop_now_us();
 
 	appendStringInfo(detail, " after %d attempt%s", operation->attempts, operation->attempts == 1 ? "" : "s");
 	if (operation->hops > 0)
@@ -238,7 +238,7 @@ static const char *
 unknown_hint(const Report *report)
 {
 	return "The write was sent, but its answer was lost: it may have been applied or not. "
-		"Read the key again and compare before you repeat the statement.";
+		   "Read the key again and compare before you repeat the statement.";
 }
 
 /* NULL = none. */
@@ -306,7 +306,7 @@ last_status(const ZarisOperation *operation)
 void
 zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation)
 {
-	Report		report = {
+	Report report = {
 		.session = session,
 		.status = operation->status,
 		.last = last_status(operation),
@@ -322,8 +322,9 @@ void
 zaris_raise_scan(ZarisGuard *guard, const char *relation)
 {
 	const ZarisScanFailure *failure = zaris_scan_failure(guard->scan);
-	const ZarisOperation *operation = failure->operation;
-	Report		report = {
+	const ZarisOperation   *operation = failure->operation;
+
+	Report report = {
 		.session = guard->session,
 		.status = failure->status,
 		.last = operation ? last_status(operation) : failure->status,
@@ -341,7 +342,8 @@ zaris_raise_map(ZarisSession *session)
 {
 	ZarisStatus status = ZARIS_OK;
 	const char *words = zaris_client_map_error(session->client, &status);
-	Report		report = {
+
+	Report report = {
 		.session = session,
 		.done = psprintf("fetch the cluster map of server \"%s\"", session->server_name),
 		.words = words,

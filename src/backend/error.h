@@ -13,7 +13,7 @@
 
 /* The SQLSTATE of a final status (DESIGN 5). last: the last attempt's status; was_reached: the store
  * has been reached in this session.  The two tell 08001 (could not connect) from 08006 (a node was lost). */
-extern int	zaris_status_sqlstate(ZarisStatus status, ZarisStatus last, bool was_reached);
+extern int zaris_status_sqlstate(ZarisStatus status, ZarisStatus last, bool was_reached);
 
 /* Raise for an operation that is done with anything but Ok. relation: the foreign table's name, or NULL. */
 pg_noreturn extern void zaris_raise_operation(ZarisSession *session, const ZarisOperation *operation, const char *relation);
@@ -30,4 +30,4 @@ pg_noreturn extern void zaris_raise_map(ZarisSession *session);
  */
 extern char *zaris_printable(const char *data, size_t len, int most);
 
-#endif							/* ZARIS_BACKEND_ERROR_H */
+#endif /* ZARIS_BACKEND_ERROR_H */

@@ -14,11 +14,11 @@
 #include "backend/host.h"
 
 /* Lines that wait for a safe point. More than a turn should say; what does not fit is counted. */
-#define LOG_LINES	32
-#define LOG_LINE	512
+#define LOG_LINES 32
+#define LOG_LINE  512
 
 static ZarisLoop *loop = NULL;
-static int	accounted_sockets = 0;
+static int		  accounted_sockets = 0;
 
 static char log_lines[LOG_LINES][LOG_LINE];
 static int	n_log_lines = 0;
@@ -47,7 +47,7 @@ static uint64_t
 random_bits(void *context)
 {
 	static pg_prng_state state;
-	static bool seeded = false;
+	static bool			 seeded = false;
 
 	if (!seeded)
 	{
@@ -90,7 +90,7 @@ zaris_host_write_log(void)
 {
 	while (n_log_lines > 0)
 	{
-		char		line[LOG_LINE];
+		char line[LOG_LINE];
 
 		strlcpy(line, log_lines[0], LOG_LINE);
 		memmove(log_lines[0], log_lines[1], (--n_log_lines) * (size_t) LOG_LINE);
@@ -98,7 +98,7 @@ zaris_host_write_log(void)
 	}
 	if (n_lost_lines > 0)
 	{
-		int			lost = n_lost_lines;
+		int lost = n_lost_lines;
 
 		n_lost_lines = 0;
 		ereport(DEBUG1, (errmsg_internal("zaris_fdw: %d more lines were lost", lost)));

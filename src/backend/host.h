@@ -31,4 +31,4 @@ extern void zaris_host_account_sockets(int open);
 /* Write what the core had to say. May raise (an interrupt). */
 extern void zaris_host_write_log(void);
 
-#endif							/* ZARIS_BACKEND_HOST_H */
+#endif /* ZARIS_BACKEND_HOST_H */

@@ -23,7 +23,7 @@ is_invisible(pg_wchar c)
 static int
 printable_len(const char *data, size_t len, int encoding)
 {
-	int			n;
+	int n;
 
 	if (!IS_HIGHBIT_SET(*data))
 		return (unsigned char) *data >= 0x20 && *data != 0x7F ? 1 : 0;
@@ -42,14 +42,14 @@ printable_len(const char *data, size_t len, int encoding)
 char *
 zaris_printable(const char *data, size_t len, int most)
 {
-	int			encoding = GetDatabaseEncoding();
-	const char *end = data + len;
+	int			   encoding = GetDatabaseEncoding();
+	const char	  *end = data + len;
 	StringInfoData text;
 
 	initStringInfo(&text);
 	for (int shown = 0; data < end; shown++)
 	{
-		int			n = printable_len(data, end - data, encoding);
+		int n = printable_len(data, end - data, encoding);
 
 		if (shown >= most)
 		{

@@ -25,8 +25,8 @@
 #include "backend/session.h"
 #include "backend/settings.h"
 
-#define MS	UINT64_C(1000)
-#define MOST_SEEDS	6			/* that a message names */
+#define MS		   UINT64_C(1000)
+#define MOST_SEEDS 6 /* that a message names */
 
 /* A backend has few sessions: a list is faster than a hash, and holds stale ones beside their successors. */
 static dlist_head sessions = DLIST_STATIC_INIT(sessions);
@@ -62,7 +62,7 @@ is_hit(const ZarisSession *session, int cacheid, uint32 hash)
 static void
 at_invalidation(Datum arg, int cacheid, uint32 hash)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &sessions)
 	{
@@ -124,7 +124,7 @@ register_callbacks(void)
 ZarisSession *
 zaris_session_find(Oid serverid, Oid umid)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &sessions)
 	{
@@ -146,7 +146,7 @@ describe_seeds(const ZarisUrl *url, MemoryContext context)
 	initStringInfo(&text);
 	for (int i = 0; i < url->n_seeds && i < MOST_SEEDS; i++)
 	{
-		char		address[ZARIS_ADDRESS_TEXT];
+		char address[ZARIS_ADDRESS_TEXT];
 
 		appendStringInfo(&text, "%s%s", i > 0 ? ", " : "", zaris_address_text(&url->seeds[i], address));
 	}
@@ -159,9 +159,10 @@ static ZarisClient *
 open_client(const ZarisSessionOptions *options)
 {
 	const ZarisStoreDriver *driver = zaris_store_driver(options->url.scheme);
-	ZarisLoop  *loop = zaris_host_loop();
-	ZarisClient *client;
-	const char *problem = NULL;
+	ZarisLoop			   *loop = zaris_host_loop();
+	ZarisClient			   *client;
+	const char			   *problem = NULL;
+
 	ZarisClientOptions wanted = {
 		.url = options->url,
 		.user = options->user,
@@ -219,8 +220,9 @@ zaris_session_open(const ZarisSessionOptions *options)
 static void
 apply_policy(ZarisSession *session)
 {
-	int			backoff_ms = session->backoff_ms >= 0 ? session->backoff_ms : zaris_setting_backoff;
-	int			refresh_wait_ms = session->map_refresh_wait_ms >= 0 ? session->map_refresh_wait_ms : zaris_setting_map_refresh_wait;
+	int backoff_ms = session->backoff_ms >= 0 ? session->backoff_ms : zaris_setting_backoff;
+	int refresh_wait_ms = session->map_refresh_wait_ms >= 0 ? session->map_refresh_wait_ms : zaris_setting_map_refresh_wait;
+
 	ZarisRetryPolicy policy = {
 		.max_attempts = session->max_attempts >= 0 ? session->max_attempts : zaris_setting_max_attempts,
 		.backoff_us = backoff_ms * MS,
@@ -341,7 +343,7 @@ int
 zaris_session_close(Oid serverid)
 {
 	dlist_mutable_iter iter;
-	int			closed = 0;
+	int				   closed = 0;
 
 	dlist_foreach_modify(iter, &sessions)
 	{
@@ -362,7 +364,7 @@ zaris_session_close(Oid serverid)
 void
 zaris_session_each(ZarisSessionVisitor visit, void *context)
 {
-	dlist_iter	iter;
+	dlist_iter iter;
 
 	dlist_foreach(iter, &sessions)
 		visit(dlist_container(ZarisSession, node, iter.cur), context);
@@ -371,8 +373,8 @@ zaris_session_each(ZarisSessionVisitor visit, void *context)
 void
 zaris_session_account(void)
 {
-	dlist_iter	iter;
-	int			open = 0;
+	dlist_iter iter;
+	int		   open = 0;
 
 	dlist_foreach(iter, &sessions)
 		open += zaris_client_connections(dlist_container(ZarisSession, node, iter.cur)->client);

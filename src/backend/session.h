@@ -31,7 +31,7 @@
 typedef struct ZarisSessionOptions
 {
 	Oid			serverid;
-	Oid			umid;			/* the user mapping, or InvalidOid */
+	Oid			umid; /* the user mapping, or InvalidOid */
 	const char *server_name;
 	ZarisUrl	url;
 	const char *user;
@@ -45,55 +45,55 @@ typedef struct ZarisSessionOptions
 
 typedef struct ZarisSession
 {
-	Oid			serverid;
-	Oid			umid;
-	char	   *server_name;
-	char	   *seeds;			/* the url's nodes, for messages; cut when they are many */
+	Oid			 serverid;
+	Oid			 umid;
+	char		*server_name;
+	char		*seeds; /* the url's nodes, for messages; cut when they are many */
 	ZarisClient *client;
-	int			max_attempts;	/* -1 = the GUC, as in the options */
-	int			backoff_ms;
-	int			request_timeout_ms;
-	int			map_refresh_wait_ms;
-	bool		stale;			/* to be closed, not to be found */
-	bool		handed_out;		/* in this transaction: somebody may hold a pointer */
-	int			uses;			/* guards that point here */
+	int			 max_attempts; /* -1 = the GUC, as in the options */
+	int			 backoff_ms;
+	int			 request_timeout_ms;
+	int			 map_refresh_wait_ms;
+	bool		 stale;		 /* to be closed, not to be found */
+	bool		 handed_out; /* in this transaction: somebody may hold a pointer */
+	int			 uses;		 /* guards that point here */
 
 	/* session.c's own */
-	dlist_node	node;
+	dlist_node	  node;
 	MemoryContext context;
-	uint32		server_hash;	/* what a syscache invalidation names */
-	uint32		mapping_hash;
+	uint32		  server_hash; /* what a syscache invalidation names */
+	uint32		  mapping_hash;
 } ZarisSession;
 
 typedef struct ZarisGuard
 {
-	ZarisSession *session;
-	ZarisBatch *batch;			/* one of the two; both NULL once freed or abandoned */
-	ZarisScan  *scan;
+	ZarisSession		 *session;
+	ZarisBatch			 *batch; /* one of the two; both NULL once freed or abandoned */
+	ZarisScan			 *scan;
 	MemoryContextCallback callback;
 } ZarisGuard;
 
-extern ZarisSession *zaris_session_find(Oid serverid, Oid umid);	/* NULL = none, or stale */
-extern ZarisSession *zaris_session_open(const ZarisSessionOptions *options);	/* raises */
+extern ZarisSession *zaris_session_find(Oid serverid, Oid umid);			 /* NULL = none, or stale */
+extern ZarisSession *zaris_session_open(const ZarisSessionOptions *options); /* raises */
 
 /*
  * The policy of this moment (options, then GUCs, then disable_retries) is given to the client by both of these.  The
  * guard itself, some 80 bytes, stays in the context until that is reset.
  */
-extern ZarisGuard *zaris_guard_batch(ZarisSession *session, MemoryContext context);	/* raises when out of memory */
+extern ZarisGuard *zaris_guard_batch(ZarisSession *session, MemoryContext context); /* raises when out of memory */
 extern ZarisGuard *zaris_guard_scan(ZarisSession *session, MemoryContext context, const ZarisScanRequest *request);
-extern void zaris_guard_free(ZarisGuard *guard);	/* the normal end, also an early one (LIMIT); may be called twice */
+extern void		   zaris_guard_free(ZarisGuard *guard); /* the normal end, also an early one (LIMIT); may be called twice */
 
 /*
  * Close sessions of a server (InvalidOid: all) that were not handed out in this transaction; the number closed.
  * Others become stale, and are closed when the transaction ends.
  */
-extern int	zaris_session_close(Oid serverid);
+extern int zaris_session_close(Oid serverid);
 
-typedef void (*ZarisSessionVisitor) (ZarisSession *session, void *context);
-extern void zaris_session_each(ZarisSessionVisitor visit, void *context);	/* also stale ones */
+typedef void (*ZarisSessionVisitor)(ZarisSession *session, void *context);
+extern void zaris_session_each(ZarisSessionVisitor visit, void *context); /* also stale ones */
 
 /* wait.c: after every wait, count the sockets for fd.c. */
 extern void zaris_session_account(void);
 
-#endif							/* ZARIS_BACKEND_SESSION_H */
+#endif /* ZARIS_BACKEND_SESSION_H */

@@ -15,12 +15,12 @@
 #include "backend/compat.h"
 #include "backend/settings.h"
 
-int			zaris_setting_request_timeout;
-int			zaris_setting_max_attempts;
-int			zaris_setting_backoff;
-int			zaris_setting_map_refresh_wait;
-bool		zaris_setting_disable_retries;
-bool		zaris_setting_batched_join;
+int	 zaris_setting_request_timeout;
+int	 zaris_setting_max_attempts;
+int	 zaris_setting_backoff;
+int	 zaris_setting_map_refresh_wait;
+bool zaris_setting_disable_retries;
+bool zaris_setting_batched_join;
 
 typedef struct Setting
 {
@@ -30,25 +30,25 @@ typedef struct Setting
 	int			fallback;
 	int			min;
 	int			max;
-	int			unit;			/* GUC_UNIT_MS, or 0 */
-	bool		infinite;		/* the environment may say "infinite" for 0 */
+	int			unit;	  /* GUC_UNIT_MS, or 0 */
+	bool		infinite; /* the environment may say "infinite" for 0 */
 	const char *meaning;
 	const char *more;
 } Setting;
 
 static const Setting settings[] = {
 	{"zaris.request_timeout", "ZARIS_REQUEST_TIMEOUT", &zaris_setting_request_timeout, 60000, 0, INT_MAX, GUC_UNIT_MS, true,
-	"Longest time that a statement waits for an answer of a store.",
-	"Counted anew for each wait. Zero means no limit. A server's option of the same name wins."},
+	 "Longest time that a statement waits for an answer of a store.",
+	 "Counted anew for each wait. Zero means no limit. A server's option of the same name wins."},
 	{"zaris.max_attempts", "ZARIS_MAX_ATTEMPTS", &zaris_setting_max_attempts, 3, 1, 1000, 0, false,
-	"How often an operation is sent at most.",
-	"Redirects that name their target cost no attempt. A server's option of the same name wins."},
+	 "How often an operation is sent at most.",
+	 "Redirects that name their target cost no attempt. A server's option of the same name wins."},
 	{"zaris.backoff", "ZARIS_BACKOFF", &zaris_setting_backoff, 100, 0, 60000, GUC_UNIT_MS, false,
-	"Pause before an operation is sent again, multiplied by the number of attempts so far.",
-	"Never longer than two seconds. A server's option of the same name wins."},
+	 "Pause before an operation is sent again, multiplied by the number of attempts so far.",
+	 "Never longer than two seconds. A server's option of the same name wins."},
 	{"zaris.map_refresh_wait", "ZARIS_CLIENT_MAP_REFRESH_WAIT_MS", &zaris_setting_map_refresh_wait, 15000, 0, INT_MAX, GUC_UNIT_MS, false,
-	"Longest time that an operation waits for a newer cluster map.",
-	"The refresh goes on for those who come later. A server's option of the same name wins."},
+	 "Longest time that an operation waits for a newer cluster map.",
+	 "The refresh goes on for those who come later. A server's option of the same name wins."},
 };
 
 #define DISABLE_RETRIES_ENVIRONMENT "ZARIS_DISABLE_RETRIES"

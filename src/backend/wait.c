@@ -11,14 +11,14 @@
 #include "backend/wait.h"
 
 /* True = the wait is over. May not raise. */
-typedef bool (*Condition) (void *context);
+typedef bool (*Condition)(void *context);
 
 static WaitEventSet *
 wait_set(void)
 {
 	static WaitEventSet *set = NULL;
-	WaitEventSet *made;
-	int			fd;
+	WaitEventSet		*made;
+	int					 fd;
 
 	if (set != NULL)
 		return set;
@@ -47,7 +47,7 @@ wait_event(void)
 static void
 sleep_until_event(int timeout)
 {
-	WaitEvent	event;
+	WaitEvent event;
 
 	if (WaitEventSetWait(wait_set(), timeout, &event, 1, wait_event()) == 1 && (event.events & WL_LATCH_SET) != 0)
 		ResetLatch(MyLatch);
@@ -57,9 +57,9 @@ sleep_until_event(int timeout)
 static int
 sleep_ms(ZarisClient *client, uint64 deadline)
 {
-	int			timeout = zaris_client_timeout_ms(client);
-	uint64		now,
-				left;
+	int	   timeout = zaris_client_timeout_ms(client);
+	uint64 now,
+		left;
 
 	if (timeout == 0 || deadline == ZARIS_NO_DEADLINE)
 		return timeout;
@@ -77,7 +77,7 @@ wait_for(ZarisClient *client, Condition condition, void *context, uint64 deadlin
 {
 	for (;;)
 	{
-		int			timeout;
+		int timeout;
 
 		zaris_client_turn(client);
 		zaris_host_write_log();
@@ -94,7 +94,7 @@ wait_for(ZarisClient *client, Condition condition, void *context, uint64 deadlin
 typedef struct BatchWait
 {
 	const ZarisBatch *batch;
-	int			pending;
+	int				  pending;
 } BatchWait;
 
 static bool
@@ -108,7 +108,7 @@ batch_is_below(void *context)
 void
 zaris_wait_batch_below(ZarisGuard *guard, int pending)
 {
-	BatchWait	wait = {guard->batch, pending};
+	BatchWait wait = {guard->batch, pending};
 
 	/* Nothing to wait for is nothing to turn for: what was submitted goes out in one piece later. */
 	if (batch_is_below(&wait))
@@ -139,15 +139,15 @@ zaris_wait_poll(ZarisGuard *guard)
 
 typedef struct ScanWait
 {
-	ZarisScan  *scan;
-	ZarisRecord *record;
+	ZarisScan	 *scan;
+	ZarisRecord	 *record;
 	ZarisScanStep step;
 } ScanWait;
 
 static bool
 scan_has_step(void *context)
 {
-	ScanWait   *wait = context;
+	ScanWait *wait = context;
 
 	wait->step = zaris_scan_next(wait->scan, wait->record);
 	return wait->step != ZARIS_SCAN_WAIT;
@@ -156,7 +156,7 @@ scan_has_step(void *context)
 ZarisScanStep
 zaris_wait_scan(ZarisGuard *guard, ZarisRecord *record)
 {
-	ScanWait	wait = {guard->scan, record, ZARIS_SCAN_WAIT};
+	ScanWait wait = {guard->scan, record, ZARIS_SCAN_WAIT};
 
 	/* Most rows are here already: then no clock is read and nothing is turned. */
 	if (scan_has_step(&wait))
@@ -171,8 +171,8 @@ zaris_wait_scan(ZarisGuard *guard, ZarisRecord *record)
 typedef struct MapWait
 {
 	ZarisClient *client;
-	uint64		generation;
-	uint64		deadline;
+	uint64		 generation;
+	uint64		 deadline;
 } MapWait;
 
 static bool
@@ -192,7 +192,7 @@ map_wait_is_over(void *context)
 bool
 zaris_wait_map(ZarisSession *session, uint64 generation)
 {
-	MapWait		wait = {session->client, generation, zaris_deadline(session)};
+	MapWait wait = {session->client, generation, zaris_deadline(session)};
 
 	if (zaris_client_want_map(session->client, generation))
 		return true;

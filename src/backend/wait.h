@@ -45,4 +45,4 @@ extern bool zaris_wait_map(ZarisSession *session, uint64 generation);
 /* deadline.c: absolute, on the client's clock (microseconds, monotonic) */
 extern uint64 zaris_deadline(const ZarisSession *session);
 
-#endif							/* ZARIS_BACKEND_WAIT_H */
+#endif /* ZARIS_BACKEND_WAIT_H */

@@ -83,8 +83,8 @@ zaris_options(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	for (const ZarisOption *option = zaris_option_table; option->name != NULL; option++)
 	{
-		Datum		values[6];
-		bool		nulls[6] = {false};
+		Datum values[6];
+		bool  nulls[6] = {false};
 
 		values[0] = CStringGetTextDatum(zaris_option_object(option->catalog));
 		values[1] = CStringGetTextDatum(option->name);
@@ -104,7 +104,7 @@ zaris_options(PG_FUNCTION_ARGS)
 Datum
 zaris_slot(PG_FUNCTION_ARGS)
 {
-	struct varlena *key = PG_GETARG_VARLENA_PP(0);
+	struct varlena		   *key = PG_GETARG_VARLENA_PP(0);
 	const ZarisStoreDriver *driver = zaris_store_driver(ZARIS_SCHEME_RESP);
 
 	PG_RETURN_INT32(driver->slot(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
@@ -114,7 +114,7 @@ Datum
 zaris_version(PG_FUNCTION_ARGS)
 {
 	struct varlena *content = PG_GETARG_VARLENA_PP(0);
-	int64		version;
+	int64			version;
 
 	if (!zaris_version_string(VARDATA_ANY(content), VARSIZE_ANY_EXHDR(content), &version))
 		ereport(ERROR,
@@ -132,8 +132,8 @@ zaris_version(PG_FUNCTION_ARGS)
 static const char *
 mapping_user(Oid umid)
 {
-	HeapTuple	tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(umid));
-	Oid			user;
+	HeapTuple tuple = SearchSysCache1(USERMAPPINGOID, ObjectIdGetDatum(umid));
+	Oid		  user;
 
 	if (!HeapTupleIsValid(tuple))
 		return NULL;
@@ -145,7 +145,7 @@ mapping_user(Oid umid)
 static void
 collect_session(ZarisSession *session, void *context)
 {
-	List	  **all = context;
+	List **all = context;
 
 	*all = lappend(*all, session);
 }
@@ -154,16 +154,16 @@ Datum
 zaris_connections(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *all = NIL;
-	ListCell   *cell;
+	List		  *all = NIL;
+	ListCell	  *cell;
 
 	InitMaterializedSRF(fcinfo, 0);
 	zaris_session_each(collect_session, &all);
-	foreach(cell, all)
+	foreach (cell, all)
 	{
 		ZarisSession *session = lfirst(cell);
-		Datum		values[5];
-		bool		nulls[5] = {false};
+		Datum		  values[5];
+		bool		  nulls[5] = {false};
 
 		values[0] = CStringGetTextDatum(session->server_name);
 		values[1] = text_or_null(mapping_user(session->umid), &nulls[1]);
@@ -182,7 +182,7 @@ zaris_connections(PG_FUNCTION_ARGS)
 static Oid
 server_argument(FunctionCallInfo fcinfo)
 {
-	char	   *name = NameStr(*PG_GETARG_NAME(0));
+	char		  *name = NameStr(*PG_GETARG_NAME(0));
 	ForeignServer *server = GetForeignServerByName(name, false);
 
 	if (!zaris_routine_is_of_server(server->serverid))
@@ -201,8 +201,8 @@ zaris_disconnect(PG_FUNCTION_ARGS)
 Datum
 zaris_refresh_map(PG_FUNCTION_ARGS)
 {
-	Oid			serverid = server_argument(fcinfo);
-	AclResult	allowed = object_aclcheck(ForeignServerRelationId, serverid, GetUserId(), ACL_USAGE);
+	Oid			  serverid = server_argument(fcinfo);
+	AclResult	  allowed = object_aclcheck(ForeignServerRelationId, serverid, GetUserId(), ACL_USAGE);
 	ZarisSession *session;
 
 	if (allowed != ACLCHECK_OK)

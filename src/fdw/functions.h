@@ -11,11 +11,11 @@
 
 #include "backend/compat.h"
 
-extern PGDLLEXPORT Datum zaris_options(PG_FUNCTION_ARGS);	/* every option there is */
-extern PGDLLEXPORT Datum zaris_slot(PG_FUNCTION_ARGS);	/* key -> slot */
-extern PGDLLEXPORT Datum zaris_version(PG_FUNCTION_ARGS);	/* a string's content version */
-extern PGDLLEXPORT Datum zaris_connections(PG_FUNCTION_ARGS);	/* this session's */
+extern PGDLLEXPORT Datum zaris_options(PG_FUNCTION_ARGS);	  /* every option there is */
+extern PGDLLEXPORT Datum zaris_slot(PG_FUNCTION_ARGS);		  /* key -> slot */
+extern PGDLLEXPORT Datum zaris_version(PG_FUNCTION_ARGS);	  /* a string's content version */
+extern PGDLLEXPORT Datum zaris_connections(PG_FUNCTION_ARGS); /* this session's */
 extern PGDLLEXPORT Datum zaris_disconnect(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum zaris_refresh_map(PG_FUNCTION_ARGS);
 
-#endif							/* ZARIS_FDW_FUNCTIONS_H */
+#endif /* ZARIS_FDW_FUNCTIONS_H */

@@ -28,63 +28,62 @@
 #include "fdw/table.h"
 
 #define SERVER	ForeignServerRelationId
-#define MAPPING	UserMappingRelationId
+#define MAPPING UserMappingRelationId
 #define TABLE	ForeignTableRelationId
 #define COLUMN	AttributeRelationId
 
-#define YEAR_MS	INT64_C(31557600000)
+#define YEAR_MS INT64_C(31557600000)
 
-#define CONNECT_TIMEOUT_MS	5000
+#define CONNECT_TIMEOUT_MS 5000
 
 const ZarisOption zaris_option_table[] = {
 	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, NULL,
-	"where the store is: redis://host[:port],...[/database], valkey:// likewise, or unix:///path; required"},
+	 "where the store is: redis://host[:port],...[/database], valkey:// likewise, or unix:///path; required"},
 	{"max_attempts", SERVER, ZARIS_OPTION_INTEGER, NULL, 1, 1000, "3",
-	"how often an operation is sent at most"},
+	 "how often an operation is sent at most"},
 	{"backoff", SERVER, ZARIS_OPTION_DURATION, NULL, 0, 60000, "100ms",
-	"pause before an operation is sent again, multiplied by the number of attempts so far"},
+	 "pause before an operation is sent again, multiplied by the number of attempts so far"},
 	{"request_timeout", SERVER, ZARIS_OPTION_DURATION, NULL, 0, INT_MAX, "60s",
-	"longest wait for an answer, retries included; 0 = none"},
+	 "longest wait for an answer, retries included; 0 = none"},
 	{"connect_timeout", SERVER, ZARIS_OPTION_DURATION, NULL, 1, INT_MAX, "5s",
-	"longest time to connect to a node and to log in"},
+	 "longest time to connect to a node and to log in"},
 	{"map_refresh_wait", SERVER, ZARIS_OPTION_DURATION, NULL, 0, INT_MAX, "15s",
-	"longest time that an operation waits for a newer cluster map"},
+	 "longest time that an operation waits for a newer cluster map"},
 	{"fetch_size", SERVER, ZARIS_OPTION_INTEGER, NULL, 1, 1000000, "1000",
-	"keys that a scan asks a node for at once"},
+	 "keys that a scan asks a node for at once"},
 	{"batch_size", SERVER, ZARIS_OPTION_INTEGER, NULL, 1, 1000000, "1000",
-	"operations in flight at once"},
+	 "operations in flight at once"},
 
 	{"user", MAPPING, ZARIS_OPTION_TEXT, NULL, 0, 0, NULL,
-	"name to log in to the store with"},
+	 "name to log in to the store with"},
 	{"password", MAPPING, ZARIS_OPTION_TEXT, NULL, 0, 0, NULL,
-	"password to log in to the store with"},
+	 "password to log in to the store with"},
 	{"password_required", MAPPING, ZARIS_OPTION_BOOLEAN, NULL, 0, 0, "true",
-	"whether a user who is no superuser needs a password; only a superuser may set it to false"},
+	 "whether a user who is no superuser needs a password; only a superuser may set it to false"},
 
 	{"key", TABLE, ZARIS_OPTION_TEMPLATE, NULL, 0, 0, NULL,
-	"template of the table's keys: literal text and <column>; << is a literal <; required"},
+	 "template of the table's keys: literal text and <column>; << is a literal <; required"},
 	{"layout", TABLE, ZARIS_OPTION_CHOICE, "string|hash", 0, 0, "string",
-	"what a key holds: one value, or a hash with a field for each column"},
+	 "what a key holds: one value, or a hash with a field for each column"},
 	{"versioning", TABLE, ZARIS_OPTION_CHOICE, "content", 0, 0, "content",
-	"what a record's version is made from"},
+	 "what a record's version is made from"},
 	{"write_mode", TABLE, ZARIS_OPTION_CHOICE, "immediate", 0, 0, "immediate",
-	"when writes are sent: as the statement runs"},
+	 "when writes are sent: as the statement runs"},
 	{"read_only", TABLE, ZARIS_OPTION_BOOLEAN, NULL, 0, 0, "false",
-	"whether the table refuses INSERT, UPDATE, DELETE and TRUNCATE"},
+	 "whether the table refuses INSERT, UPDATE, DELETE and TRUNCATE"},
 	{"ttl", TABLE, ZARIS_OPTION_DURATION, NULL, 1, 100 * YEAR_MS, NULL,
-	"expiry given to new records that say none of their own"},
+	 "expiry given to new records that say none of their own"},
 	{"fetch_size", TABLE, ZARIS_OPTION_INTEGER, NULL, 1, 1000000, NULL,
-	"as for the server, which it overrides"},
+	 "as for the server, which it overrides"},
 	{"batch_size", TABLE, ZARIS_OPTION_INTEGER, NULL, 1, 1000000, NULL,
-	"as for the server, which it overrides"},
+	 "as for the server, which it overrides"},
 
 	{"role", COLUMN, ZARIS_OPTION_CHOICE, "value|version|expires_at", 0, 0, NULL,
-	"what the column is, where its name does not say it"},
+	 "what the column is, where its name does not say it"},
 	{"field", COLUMN, ZARIS_OPTION_TEXT, NULL, 0, 0, NULL,
-	"name of the hash field (the column's name)"},
+	 "name of the hash field (the column's name)"},
 
-	{NULL, InvalidOid, ZARIS_OPTION_TEXT, NULL, 0, 0, NULL, NULL}
-};
+	{NULL, InvalidOid, ZARIS_OPTION_TEXT, NULL, 0, 0, NULL, NULL}};
 
 /* What is designed but not built yet: options, and values of options (value not NULL). */
 static const struct
@@ -92,24 +91,24 @@ static const struct
 	Oid			catalog;
 	const char *name;
 	const char *value;
-}			later[] =
-{
-	{SERVER, "breaker", NULL},
-	{SERVER, "breaker_failures", NULL},
-	{SERVER, "breaker_timeouts", NULL},
-	{SERVER, "breaker_window", NULL},
-	{SERVER, "breaker_open", NULL},
-	{SERVER, "breaker_open_max", NULL},
-	{SERVER, "breaker_successes", NULL},
-	{SERVER, "read_from", NULL},
-	{SERVER, "sslmode", NULL},
-	{SERVER, "sslrootcert", NULL},
-	{SERVER, "sslcert", NULL},
-	{SERVER, "sslkey", NULL},
-	{TABLE, "read_from", NULL},
-	{TABLE, "layout", "json"},
-	{TABLE, "versioning", "counter"},
-	{TABLE, "write_mode", "deferred"},
+} later[] =
+	{
+		{SERVER, "breaker", NULL},
+		{SERVER, "breaker_failures", NULL},
+		{SERVER, "breaker_timeouts", NULL},
+		{SERVER, "breaker_window", NULL},
+		{SERVER, "breaker_open", NULL},
+		{SERVER, "breaker_open_max", NULL},
+		{SERVER, "breaker_successes", NULL},
+		{SERVER, "read_from", NULL},
+		{SERVER, "sslmode", NULL},
+		{SERVER, "sslrootcert", NULL},
+		{SERVER, "sslcert", NULL},
+		{SERVER, "sslkey", NULL},
+		{TABLE, "read_from", NULL},
+		{TABLE, "layout", "json"},
+		{TABLE, "versioning", "counter"},
+		{TABLE, "write_mode", "deferred"},
 };
 
 const char *
@@ -155,7 +154,7 @@ nearest_option(const char *name, Oid catalog)
 		return NULL;
 	for (const ZarisOption *option = zaris_option_table; option->name != NULL; option++)
 	{
-		int			distance;
+		int distance;
 
 		if (option->catalog != catalog)
 			continue;
@@ -241,7 +240,7 @@ raise_value(const char *name, const char *value, const char *expected, const cha
 static int
 parse_integer(const ZarisOption *option, const char *value)
 {
-	int			result;
+	int result;
 
 	if (!parse_int(value, &result, 0, NULL) || result < option->min || result > option->max)
 		raise_value(option->name, value,
@@ -260,14 +259,15 @@ parse_duration(const ZarisOption *option, const char *value)
 	if (!parse_real(value, &result, GUC_UNIT_MS, &hint) || !(result >= option->min && result <= option->max))
 		raise_value(option->name, value,
 					psprintf("Expected a duration between " INT64_FORMAT " ms and " INT64_FORMAT " ms, such as \"250ms\" or \"15s\".",
-							 option->min, option->max), hint);
+							 option->min, option->max),
+					hint);
 	return (int64) rint(result);
 }
 
 static bool
 parse_boolean(const ZarisOption *option, const char *value)
 {
-	bool		result;
+	bool result;
 
 	if (!parse_bool(value, &result))
 		raise_value(option->name, value, "Expected a Boolean value.", NULL);
@@ -277,7 +277,7 @@ parse_boolean(const ZarisOption *option, const char *value)
 static void
 check_choice(const ZarisOption *option, const char *value)
 {
-	size_t		len = strlen(value);
+	size_t len = strlen(value);
 
 	for (const char *choice = option->choices; choice != NULL;)
 	{
@@ -329,7 +329,7 @@ check_text(const ZarisOption *option, const char *value)
 static void
 check_value(const ZarisOption *option, const char *value)
 {
-	ZarisUrl	url;
+	ZarisUrl url;
 
 	switch (option->kind)
 	{
@@ -390,12 +390,12 @@ check_required(List *options, Oid catalog)
 void
 zaris_options_validate(List *options, Oid catalog)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, options)
+	foreach (cell, options)
 	{
-		DefElem    *def = lfirst(cell);
-		char	   *value = defGetString(def);
+		DefElem			  *def = lfirst(cell);
+		char			  *value = defGetString(def);
 		const ZarisOption *option = find_option(def->defname, catalog);
 
 		refuse_later(def->defname, value, catalog);
@@ -418,11 +418,11 @@ zaris_options_validate(List *options, Oid catalog)
 const char *
 zaris_option_text(List *options, const char *name)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, options)
+	foreach (cell, options)
 	{
-		DefElem    *def = lfirst(cell);
+		DefElem *def = lfirst(cell);
 
 		if (strcmp(def->defname, name) == 0)
 			return defGetString(def);
@@ -438,7 +438,7 @@ option_of_kind(const char *name, ZarisOptionKind kind)
 		if (option->kind == kind && strcmp(option->name, name) == 0)
 			return option;
 	elog(ERROR, "no option \"%s\" of that kind", name);
-	return NULL;				/* keep the compiler quiet */
+	return NULL; /* keep the compiler quiet */
 }
 
 int
@@ -486,7 +486,7 @@ zaris_options_integer_for_table(Oid relid, const char *name, int fallback)
 static HeapTuple
 find_mapping(Oid serverid, Oid userid)
 {
-	HeapTuple	tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid));
+	HeapTuple tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(userid), ObjectIdGetDatum(serverid));
 
 	if (!HeapTupleIsValid(tuple))
 		tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(InvalidOid), ObjectIdGetDatum(serverid));
@@ -496,8 +496,8 @@ find_mapping(Oid serverid, Oid userid)
 static List *
 mapping_options(HeapTuple mapping)
 {
-	bool		isnull;
-	Datum		options;
+	bool  isnull;
+	Datum options;
 
 	if (mapping == NULL)
 		return NIL;
@@ -527,7 +527,7 @@ check_password(Oid userid, List *options)
 static ZarisSession *
 open_session(Oid serverid, Oid umid, List *mapping)
 {
-	ForeignServer *server = GetForeignServer(serverid);
+	ForeignServer	   *server = GetForeignServer(serverid);
 	ZarisSessionOptions options = {
 		.serverid = serverid,
 		.umid = umid,
@@ -554,9 +554,9 @@ open_session(Oid serverid, Oid umid, List *mapping)
 ZarisSession *
 zaris_options_session(Oid serverid, Oid userid)
 {
-	HeapTuple	mapping = find_mapping(serverid, userid);
-	Oid			umid = mapping ? ((Form_pg_user_mapping) GETSTRUCT(mapping))->oid : InvalidOid;
-	List	   *options = mapping_options(mapping);
+	HeapTuple	  mapping = find_mapping(serverid, userid);
+	Oid			  umid = mapping ? ((Form_pg_user_mapping) GETSTRUCT(mapping))->oid : InvalidOid;
+	List		 *options = mapping_options(mapping);
 	ZarisSession *session;
 
 	if (mapping != NULL)

@@ -19,26 +19,26 @@ typedef enum ZarisOptionKind
 {
 	ZARIS_OPTION_TEXT,
 	ZARIS_OPTION_URL,
-	ZARIS_OPTION_INTEGER,		/* min .. max */
-	ZARIS_OPTION_DURATION,		/* ms inside; PostgreSQL's units */
+	ZARIS_OPTION_INTEGER,  /* min .. max */
+	ZARIS_OPTION_DURATION, /* ms inside; PostgreSQL's units */
 	ZARIS_OPTION_BOOLEAN,
-	ZARIS_OPTION_CHOICE,		/* one of `choices`, separated by '|' */
-	ZARIS_OPTION_TEMPLATE		/* a key template */
+	ZARIS_OPTION_CHOICE,  /* one of `choices`, separated by '|' */
+	ZARIS_OPTION_TEMPLATE /* a key template */
 } ZarisOptionKind;
 
 typedef struct ZarisOption
 {
-	const char *name;
-	Oid			catalog;		/* ForeignServerRelationId, UserMappingRelationId, ForeignTableRelationId, AttributeRelationId */
+	const char	   *name;
+	Oid				catalog; /* ForeignServerRelationId, UserMappingRelationId, ForeignTableRelationId, AttributeRelationId */
 	ZarisOptionKind kind;
-	const char *choices;
-	int64		min;			/* INTEGER, DURATION (ms) */
-	int64		max;
-	const char *fallback;		/* default as users write it, or NULL */
-	const char *meaning;		/* one line, for zaris_options() and the docs */
+	const char	   *choices;
+	int64			min; /* INTEGER, DURATION (ms) */
+	int64			max;
+	const char	   *fallback; /* default as users write it, or NULL */
+	const char	   *meaning;  /* one line, for zaris_options() and the docs */
 } ZarisOption;
 
-extern const ZarisOption zaris_option_table[];	/* ends with name == NULL */
+extern const ZarisOption zaris_option_table[]; /* ends with name == NULL */
 
 /* "server", "user mapping", "foreign table", "column" */
 extern const char *zaris_option_object(Oid catalog);
@@ -49,14 +49,14 @@ extern void zaris_options_validate(List *options, Oid catalog); /* raises */
 extern const char *zaris_option_text(List *options, const char *name);
 
 /* Parsed; fallback when the option is not there. The validator has seen the value, so these do not fail on it. */
-extern int	zaris_option_integer(List *options, const char *name, int fallback);
+extern int	 zaris_option_integer(List *options, const char *name, int fallback);
 extern int64 zaris_option_duration_ms(List *options, const char *name, int64 fallback);
-extern bool zaris_option_boolean(List *options, const char *name, bool fallback);
+extern bool	 zaris_option_boolean(List *options, const char *name, bool fallback);
 
 /* The session for a server as a user: found, or opened from the catalog's options. Raises. */
 extern ZarisSession *zaris_options_session(Oid serverid, Oid userid);
 
 /* A table's option, else its server's, else the fallback. */
-extern int	zaris_options_integer_for_table(Oid relid, const char *name, int fallback);
+extern int zaris_options_integer_for_table(Oid relid, const char *name, int fallback);
 
-#endif							/* ZARIS_FDW_OPTIONS_H */
+#endif /* ZARIS_FDW_OPTIONS_H */

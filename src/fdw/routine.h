@@ -15,4 +15,4 @@ extern FdwRoutine *zaris_routine(void);
 /* Whether a server belongs to this wrapper. Raises when its wrapper has no handler. */
 extern bool zaris_routine_is_of_server(Oid serverid);
 
-#endif							/* ZARIS_FDW_ROUTINE_H */
+#endif /* ZARIS_FDW_ROUTINE_H */
