@@ -271,6 +271,15 @@ for my $not (
 	unlike($pg->sql("EXPLAIN $not"), qr/Foreign (Update|Delete) on/, "not direct: $not");
 }
 
+$cluster->command('HSET', 'person:60', 'name', 'old');
+says("UPDATE person SET (name, email) = (SELECT 'a', 'b') WHERE id = 60", 'UPDATE 1', 'a row of new values');
+is_deeply(hash('person:60'), { name => 'a', mail => 'b' }, '... is written');
+direct("UPDATE person SET name = (SELECT relname FROM pg_class WHERE relname = 'pg_class') WHERE id = 60", 'UPDATE 1',
+	'a subquery that is run once');
+is(hash('person:60')->{name}, 'pg_class', '... is written');
+says("WITH w AS (UPDATE person SET name = 'by with' WHERE id = 60) SELECT 'done'", 'done', 'in WITH');
+is(hash('person:60')->{name}, 'by with', '... is written');
+
 # ---- UPDATE of key columns
 
 says("INSERT INTO name SELECT 'k' || i, 'v' || i FROM generate_series(1, 500) i", 'INSERT 0 500');
@@ -347,6 +356,60 @@ like($pg->sql('SELECT * FROM log ORDER BY op'),
 	qr/\ADELETE\|\(4,3,"UPDATE INSERT -",-?\d+\)\|\nINSERT\|\|\(4,1,"INSERT -",-?\d+\)\nINSERT\|\|\(5,2,"INSERT -",-?\d+\)\nUPDATE\|\(4,1,"INSERT -",-?\d+\)\|\(4,3,"UPDATE INSERT -",-?\d+\)\z/,
 	'AFTER triggers see old and new rows');
 
+$pg->sql(<<'SQL');
+CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO log VALUES ('see', TG_OP, (SELECT count(*) FROM seen)); RETURN NULL; END $$;
+CREATE FOREIGN TABLE seen (id int, data text) SERVER kv OPTIONS (key 'seen:<id>');
+CREATE TRIGGER see AFTER INSERT OR DELETE ON seen FOR EACH STATEMENT EXECUTE FUNCTION see();
+SQL
+says("INSERT INTO seen SELECT i, 'x' FROM generate_series(1, 50) i", 'INSERT 0 50', 'a statement trigger');
+says('DELETE FROM seen WHERE id > 10', 'DELETE 40');
+is($pg->sql("SELECT old, new FROM log WHERE op = 'see'"), "INSERT|50\nDELETE|10", '... sees all that was written');
+
+# ---- inheritance: tables with different columns and keys under one parent
+
+$pg->sql(<<'SQL');
+CREATE TABLE parent (id int, data text);
+CREATE FOREIGN TABLE child_a (data text, extra text, id int) SERVER kv OPTIONS (key 'child_a:<id>', layout 'hash');
+CREATE FOREIGN TABLE child_b (id int, data text) SERVER kv OPTIONS (key 'child_b:<id>', layout 'hash');
+ALTER FOREIGN TABLE child_a INHERIT parent;
+ALTER FOREIGN TABLE child_b INHERIT parent;
+INSERT INTO parent VALUES (1, 'p'), (2, 'p');
+INSERT INTO child_a (id, data, extra) VALUES (3, 'a', 'e'), (4, 'a', 'e');
+INSERT INTO child_b (id, data) VALUES (5, 'b'), (6, 'b');
+SQL
+says("UPDATE parent SET data = data || '!' WHERE id > 1", 'UPDATE 5', 'an UPDATE of a tree');
+says('UPDATE parent SET id = id + 10 WHERE id IN (2, 4, 6)', 'UPDATE 3', '... of its keys');
+says("UPDATE parent SET data = 'direct' WHERE id = 3", 'UPDATE 1', '... of one row');
+says('DELETE FROM parent WHERE id IN (1, 5)', 'DELETE 2');
+is($pg->sql('SELECT tableoid::regclass, * FROM parent ORDER BY id'), "child_a|3|direct\nparent|12|p!\nchild_a|14|a!\nchild_b|16|b!",
+	'... each row once, in its table');
+is_deeply(hash('child_a:14'), { data => 'a!', extra => 'e' }, '... with what only its own table has');
+
+# ---- types: what is written is read again, whatever the session's settings
+
+$pg->sql(<<'SQL');
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE DOMAIN positive AS int CHECK (VALUE > 0);
+CREATE FOREIGN TABLE wide (gone int, j jsonb, k3 uuid, k1 mood, k2 timestamptz, a int[], n numeric, k4 bytea, k5 positive,
+	ts timestamp, b boolean, c char(5), v varchar(10), nm name, i interval, f float8)
+	SERVER kv OPTIONS (key 'w:<k1>:<k2>|<k3>/<k5>/<k4>', layout 'hash');
+ALTER FOREIGN TABLE wide DROP COLUMN gone;
+ALTER FOREIGN TABLE wide ADD COLUMN late text DEFAULT 'l';
+CREATE TABLE local_wide AS SELECT '{"a": [1, null]}'::jsonb AS j, '11111111-2222-3333-4444-555555555555'::uuid AS k3, 'ok'::mood AS k1,
+	'2024-01-01 00:00:00.000001+00'::timestamptz AS k2, '{1,NULL}'::int[] AS a, 1.50 AS n, '\x00ff'::bytea AS k4, 3::positive AS k5,
+	'2024-01-01'::timestamp AS ts, true AS b, 'ab'::char(5) AS c, 'ü'::varchar(10) AS v, 'n'::name AS nm, '1 day 2 hours'::interval AS i,
+	0.1::float8 + 0.2 AS f, 'l'::text AS late;
+SQL
+$session->run("SET datestyle = 'German'; SET timezone = 'Asia/Tokyo'; SET intervalstyle = 'iso_8601'; SET extra_float_digits = 0");
+says('INSERT INTO wide SELECT * FROM local_wide', 'INSERT 0 1', 'many types');
+$session->run('RESET ALL');
+is($pg->sql('SELECT count(*) FROM (SELECT * FROM wide INTERSECT SELECT * FROM local_wide) x'), 1, '... come back');
+fails('23514', 'UPDATE wide SET k5 = k5 - 3', qr/positive/, 'a domain over a key');
+says("UPDATE wide SET k5 = k5 + 1, k4 = '', n = -n RETURNING k5, k4, n", "4|\\x|-1.50\nUPDATE 1", 'keys of many types move');
+fails('23505', 'INSERT INTO wide SELECT * FROM wide', qr/Key \(k1, k2, k3, k5, k4\)=\(ok, 2024-01-01/, '... and are named');
+says('DELETE FROM wide', 'DELETE 1');
+
 # ---- partitions
 
 $pg->sql(<<'SQL');
@@ -404,6 +467,16 @@ fails('22012', "INSERT INTO item SELECT i, (1 / (80500 - i))::text FROM generate
 sleep(0.2);
 cmp_ok($pg->sql('SELECT count(*) FROM item WHERE id > 80000'), '<=', 499, '... ends it there');
 says("INSERT INTO item VALUES (99999, 'after')", 'INSERT 0 1', '... and the session goes on');
+is($pg->sql(<<'SQL'), '16|4', 'a handler goes on after an error');
+CREATE TABLE counted (failed int);
+DO $$ DECLARE failed int := 0; BEGIN
+	FOR i IN 1 .. 20 LOOP
+		BEGIN INSERT INTO item VALUES (i % 4 + 99000, 'x'); EXCEPTION WHEN unique_violation THEN failed := failed + 1; END;
+	END LOOP;
+	INSERT INTO counted VALUES (failed);
+END $$;
+SELECT failed, (SELECT count(*) FROM item WHERE id BETWEEN 99000 AND 99003) FROM counted
+SQL
 $session->run("BEGIN; SAVEPOINT a");
 fails('23505', "INSERT INTO item VALUES (99999, 'again')");
 says("ROLLBACK TO a; INSERT INTO item VALUES (99998, 'b'); COMMIT", "ROLLBACK\nINSERT 0 1\nCOMMIT", 'savepoints');
