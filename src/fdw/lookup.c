@@ -41,6 +41,7 @@ typedef struct LookupColumn
 	int			n_allocated;
 	Datum	   *values;			/* distinct, of the column's base type */
 	HTAB	   *seen;			/* their texts; NULL while there is at most one */
+	long		n_expected;		/* of values, for the size of seen */
 	int			at;				/* the odometer's wheel */
 } LookupColumn;
 
@@ -129,7 +130,7 @@ compare_text(const void *a, const void *b, Size size)
 }
 
 static HTAB *
-create_seen(MemoryContext context)
+create_seen(MemoryContext context, long n_expected)
 {
 	HASHCTL		control = {0};
 
@@ -138,7 +139,8 @@ create_seen(MemoryContext context)
 	control.hash = hash_text;
 	control.match = compare_text;
 	control.hcxt = context;
-	return hash_create("zaris_fdw lookup values", 256, &control, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
+	return hash_create("zaris_fdw lookup values", Max(256, n_expected), &control,
+					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 }
 
 /* Whether the column's text for this value is new; remembers it. */
@@ -192,7 +194,7 @@ add_value(LookupColumn *column, Oid type, Datum value)
 	/* a lone value, the common case, needs no book of what was seen */
 	if (column->n_values == 1 && column->seen == NULL)
 	{
-		column->seen = create_seen(CurrentMemoryContext);
+		column->seen = create_seen(CurrentMemoryContext, column->n_expected);
 		(void) is_new_value(column, column->values[0]);
 	}
 	if (column->seen != NULL && !is_new_value(column, value))
@@ -221,6 +223,7 @@ add_array(LookupColumn *column, Datum value)
 
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls, &n);
+	column->n_expected += n;
 	for (int i = 0; i < n; i++)
 	{
 		if (!nulls[i])
@@ -303,6 +306,7 @@ zaris_lookup_evaluate(ZarisLookup *lookup, ExprContext *econtext)
 		column->n_values = column->n_allocated = column->at = 0;
 		column->values = NULL;
 		column->seen = NULL;
+		column->n_expected = 0;
 		for (int j = 0; j < column->n_sources; j++)
 			evaluate_source(lookup, column, &column->sources[j], econtext);
 		if (column->n_values == 0)

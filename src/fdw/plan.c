@@ -21,6 +21,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
 #include "optimizer/restrictinfo.h"
+#include "utils/typcache.h"
 
 /* A table that was never analyzed. */
 #define DEFAULT_TUPLES		100000.0
@@ -72,6 +73,37 @@ local_selectivity(PlannerInfo *root, RelOptInfo *rel, List *clauses, const Zaris
 	return clauselist_selectivity(root, local, rel->relid, JOIN_INNER, NULL);
 }
 
+/*
+ * Let the planner's estimates know that a key is unique, by the description of an index that does not exist.  Without it
+ * an equality is thought to leave every 200th row, and a join with a table of 100,000 keys to multiply the other side by 500.
+ * Not "immediate", so that nothing is concluded from it but a number of rows.
+ */
+static void
+tell_uniqueness(RelOptInfo *rel, const ZarisTable *table)
+{
+	const ZarisColumn *column = table->key_columns[0];
+	IndexOptInfo *index;
+
+	if (table->n_key_columns != 1)
+		return;
+	index = makeNode(IndexOptInfo);
+	index->rel = rel;
+	index->ncolumns = index->nkeycolumns = 1;
+	index->indexkeys = palloc(sizeof(int));
+	index->indexkeys[0] = column->attnum;
+	index->indexcollations = palloc(sizeof(Oid));
+	index->indexcollations[0] = column->collation;
+	index->opfamily = palloc(sizeof(Oid));
+	index->opfamily[0] = lookup_type_cache(column->base_type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	index->opcintype = palloc(sizeof(Oid));
+	index->opcintype[0] = column->base_type;
+	index->tuples = rel->tuples;
+	index->unique = true;
+	index->immediate = false;
+	index->hypothetical = true;
+	rel->indexlist = list_make1(index);
+}
+
 void
 zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
@@ -84,9 +116,10 @@ zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreignta
 	info->tuples = baserel->tuples >= 0 ? baserel->tuples : DEFAULT_TUPLES;
 	baserel->fdw_private = info;
 	baserel->tuples = info->tuples;
+	tell_uniqueness(baserel, info->table);
 	set_baserel_size_estimates(root, baserel);
 
-	/* without statistics an equality is thought to leave every 200th row, but a key has one */
+	/* several columns are unique together only, which the planner's arithmetic does not know */
 	if (zaris_quals_are_complete(info->quals))
 		baserel->rows = clamp_row_est(zaris_quals_n_keys(info->quals) *
 									  local_selectivity(root, baserel, baserel->baserestrictinfo, info->quals));

@@ -1,0 +1,41 @@
+/*
+ * gets.h
+ *	  Gets of many keys: in pipelines, in the order of the keys.
+ *
+ *		gets = zaris_gets_create(table, fetch, lookup);				-- once
+ *		zaris_gets_start(gets, session, hint);						-- the lookup is evaluated
+ *		while (zaris_gets_next(gets, &record)) ...
+ *		zaris_gets_stop(gets);										-- also early; then start again
+ *		zaris_gets_free(gets);
+ *
+ * Two batches take turns: while the rows of one are used, the other is on its way.  Each is held in memory as a whole,
+ * so that batches begin small, double, and shrink where values are large.  A lone key is one Get.
+ */
+#ifndef ZARIS_FDW_GETS_H
+#define ZARIS_FDW_GETS_H
+
+#include "fdw/fetch.h"
+#include "fdw/lookup.h"
+
+#include "backend/session.h"
+
+typedef struct ZarisGets ZarisGets;
+
+/* In the current context, on which requests in flight hang too. */
+extern ZarisGets *zaris_gets_create(const ZarisTable *table, const ZarisFetch *fetch, ZarisLookup *lookup);
+
+/* hint: about how many rows will be taken, 0 = all; then nothing is asked for ahead of it. */
+extern void zaris_gets_start(ZarisGets *gets, ZarisSession *session, int hint);
+
+/*
+ * The next record that is there; *record is valid until the next call.  Keys that are not there or hold another kind
+ * are passed over.  Raises for any other outcome.
+ */
+extern bool zaris_gets_next(ZarisGets *gets, ZarisRecord *record);
+extern void zaris_gets_stop(ZarisGets *gets);
+extern void zaris_gets_free(ZarisGets *gets);
+
+/* Keys of another kind that were met, since it was created. */
+extern uint64 zaris_gets_skipped(const ZarisGets *gets);
+
+#endif							/* ZARIS_FDW_GETS_H */
