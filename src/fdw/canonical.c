@@ -25,13 +25,13 @@
 #include "utils/typcache.h"
 #include "utils/uuid.h"
 
-#define UUID_TEXT_LEN	36
+#define UUID_TEXT_LEN 36
 
 /* A domain's constraints, kept current by the type cache. */
 struct ZarisDomain
 {
 	DomainConstraintRef constraints;
-	ExprContext *econtext;
+	ExprContext		   *econtext;
 };
 
 ZarisCodecKind
@@ -81,8 +81,8 @@ zaris_canonical_domain(Oid type)
 static void
 append_integer(Oid type, Datum value, StringInfo text)
 {
-	char		buffer[MAXINT8LEN + 1];
-	int64		number;
+	char  buffer[MAXINT8LEN + 1];
+	int64 number;
 
 	if (type == INT2OID)
 		number = DatumGetInt16(value);
@@ -110,7 +110,7 @@ append_uuid(const pg_uuid_t *uuid, StringInfo text)
 static void
 append_date(DateADT date, StringInfo text)
 {
-	char		buffer[MAXDATELEN + 1];
+	char		 buffer[MAXDATELEN + 1];
 	struct pg_tm tm = {0};
 
 	if (DATE_NOT_FINITE(date))
@@ -127,9 +127,9 @@ append_date(DateADT date, StringInfo text)
 static void
 append_timestamptz(TimestampTz moment, StringInfo text)
 {
-	char		buffer[MAXDATELEN + 1];
+	char		 buffer[MAXDATELEN + 1];
 	struct pg_tm tm = {0};
-	fsec_t		fsec = 0;
+	fsec_t		 fsec = 0;
 
 	if (TIMESTAMP_NOT_FINITE(moment))
 		EncodeSpecialTimestamp(moment, buffer);
@@ -140,7 +140,7 @@ append_timestamptz(TimestampTz moment, StringInfo text)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 					 errmsg("timestamp out of range")));
-		tm.tm_isdst = 0;		/* known, so that the zone is written */
+		tm.tm_isdst = 0; /* known, so that the zone is written */
 		EncodeDateTime(&tm, fsec, true, 0, NULL, USE_ISO_DATES, buffer);
 	}
 	appendStringInfoString(text, buffer);
@@ -149,7 +149,7 @@ append_timestamptz(TimestampTz moment, StringInfo text)
 static void
 append_enum(Oid label, StringInfo text)
 {
-	HeapTuple	tuple = SearchSysCache1(ENUMOID, ObjectIdGetDatum(label));
+	HeapTuple tuple = SearchSysCache1(ENUMOID, ObjectIdGetDatum(label));
 
 	if (!HeapTupleIsValid(tuple))
 		ereport(ERROR,
@@ -217,7 +217,7 @@ parse_text(const ZarisColumn *column, const char *text, size_t len, Datum *value
 		return false;
 	if (column->base_type == NAMEOID)
 	{
-		Name		name;
+		Name name;
 
 		if (len >= NAMEDATALEN)
 			return false;
@@ -230,8 +230,8 @@ parse_text(const ZarisColumn *column, const char *text, size_t len, Datum *value
 	/* a typmod of varchar or char: so many characters and not more */
 	if (column->typmod >= (int32) VARHDRSZ)
 	{
-		int			chars = pg_mbstrlen_with_len(text, (int) len);
-		int			most = column->typmod - VARHDRSZ;
+		int chars = pg_mbstrlen_with_len(text, (int) len);
+		int most = column->typmod - VARHDRSZ;
 
 		/* char(n) shorter than n would come back with blanks behind it */
 		if (chars > most || (column->base_type == BPCHAROID && chars != most))
@@ -290,15 +290,15 @@ hex_digit(char c)
 static bool
 parse_uuid(const char *text, size_t len, Datum *value)
 {
-	pg_uuid_t  *uuid;
+	pg_uuid_t *uuid;
 
 	if (len != UUID_TEXT_LEN)
 		return false;
 	uuid = palloc(sizeof(*uuid));
 	for (int i = 0; i < UUID_LEN; i++)
 	{
-		int			high,
-					low;
+		int high,
+			low;
 
 		if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
 			return false;
@@ -316,7 +316,7 @@ parse_uuid(const char *text, size_t len, Datum *value)
 static bool
 take_digits(const char **at, const char *end, int least, int most, int *number)
 {
-	int			n = 0;
+	int n = 0;
 
 	*number = 0;
 	while (*at < end && n < most && **at >= '0' && **at <= '9')
@@ -371,10 +371,10 @@ is_text(const char *text, size_t len, const char *word)
 static bool
 parse_date(const char *text, size_t len, Datum *value)
 {
-	const char *end = text + len;
+	const char	*end = text + len;
 	struct pg_tm tm = {0};
-	DateADT		date;
-	bool		bc;
+	DateADT		 date;
+	bool		 bc;
 
 	if (is_text(text, len, "infinity"))
 		DATE_NOEND(date);
@@ -417,11 +417,11 @@ take_fraction(const char **at, const char *end, fsec_t *fsec)
 static bool
 parse_timestamptz(const char *text, size_t len, Datum *value)
 {
-	const char *end = text + len;
+	const char	*end = text + len;
 	struct pg_tm tm = {0};
-	fsec_t		fsec;
-	Timestamp	moment;
-	bool		bc;
+	fsec_t		 fsec;
+	Timestamp	 moment;
+	bool		 bc;
 
 	if (is_text(text, len, "infinity"))
 		TIMESTAMP_NOEND(moment);
@@ -450,8 +450,8 @@ parse_timestamptz(const char *text, size_t len, Datum *value)
 static bool
 parse_enum(const ZarisColumn *column, const char *text, size_t len, Datum *value)
 {
-	char		label[NAMEDATALEN];
-	HeapTuple	tuple;
+	char	  label[NAMEDATALEN];
+	HeapTuple tuple;
 
 	if (len >= NAMEDATALEN || !pg_verifymbstr(text, (int) len, true))
 		return false;
@@ -501,10 +501,10 @@ static bool
 is_spelt_canonically(const ZarisColumn *column, const char *text, size_t len, Datum value)
 {
 	StringInfoData again;
-	bool		same;
+	bool		   same;
 
 	if (column->codec != ZARIS_CODEC_DATE && column->codec != ZARIS_CODEC_TIMESTAMPTZ)
-		return true;			/* their parsers accept one spelling only */
+		return true; /* their parsers accept one spelling only */
 	initStringInfo(&again);
 	zaris_canonical_append(column, value, &again);
 	same = (size_t) again.len == len && memcmp(again.data, text, len) == 0;
@@ -517,9 +517,9 @@ static bool
 fits_typmod(const ZarisColumn *column, Datum value)
 {
 	if (column->codec != ZARIS_CODEC_TIMESTAMPTZ || column->typmod < 0)
-		return true;			/* varchar(n) is checked while parsing */
+		return true; /* varchar(n) is checked while parsing */
 	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_scale, value, Int32GetDatum(column->typmod))) ==
-		DatumGetTimestampTz(value);
+		   DatumGetTimestampTz(value);
 }
 
 /*
@@ -530,15 +530,15 @@ static bool
 fits_domain(const ZarisColumn *column, Datum value)
 {
 	struct ZarisDomain *domain = column->domain;
-	ListCell   *cell;
-	bool		fits = true;
+	ListCell		   *cell;
+	bool				fits = true;
 
 	if (domain == NULL)
 		return true;
 	UpdateDomainConstraintRef(&domain->constraints);
 	domain->econtext->domainValue_datum = value;
 	domain->econtext->domainValue_isNull = false;
-	foreach(cell, domain->constraints.constraints)
+	foreach (cell, domain->constraints.constraints)
 	{
 		DomainConstraintState *constraint = lfirst(cell);
 
@@ -557,7 +557,7 @@ bool
 zaris_canonical_parse(const ZarisColumn *column, const char *text, size_t len, Datum *value)
 {
 	return parse_base(column, text, len, value) &&
-		is_spelt_canonically(column, text, len, *value) &&
-		fits_typmod(column, *value) &&
-		fits_domain(column, *value);
+		   is_spelt_canonically(column, text, len, *value) &&
+		   fits_typmod(column, *value) &&
+		   fits_domain(column, *value);
 }

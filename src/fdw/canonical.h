@@ -36,4 +36,4 @@ extern bool zaris_canonical_parse(const ZarisColumn *column, const char *text, s
 /* Look up a domain's constraints, so that a parse can check them; NULL when the type is no domain. */
 extern struct ZarisDomain *zaris_canonical_domain(Oid type);
 
-#endif							/* ZARIS_FDW_CANONICAL_H */
+#endif /* ZARIS_FDW_CANONICAL_H */

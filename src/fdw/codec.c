@@ -21,15 +21,15 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#define KEY_IN_MESSAGE	60		/* characters of a key that a message shows */
+#define KEY_IN_MESSAGE 60 /* characters of a key that a message shows */
 #define UNIX_TO_POSTGRES_MS \
 	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * INT64CONST(86400000))
 
 typedef struct DecodeContext
 {
-	const ZarisTable *table;
+	const ZarisTable  *table;
 	const ZarisColumn *column;
-	ZarisBytes	key;
+	ZarisBytes		   key;
 } DecodeContext;
 
 /* Set one variable for the nest that pin_settings opens. */
@@ -46,7 +46,7 @@ pin(const char *name, const char *value)
 static int
 pin_settings(void)
 {
-	int			nest;
+	int nest;
 
 	if (DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 &&
 		bytea_output == BYTEA_OUTPUT_HEX)
@@ -100,11 +100,11 @@ require_valid_text(const ZarisTable *table, const ZarisColumn *column, ZarisByte
 static Datum
 decode_by_input(const ZarisTable *table, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key)
 {
-	DecodeContext context = {table, column, key};
+	DecodeContext		 context = {table, column, key};
 	ErrorContextCallback callback = {error_context_stack, add_decode_context, &context};
-	char	   *text = pnstrdup(bytes.data, bytes.len);
-	int			nest;
-	Datum		value;
+	char				*text = pnstrdup(bytes.data, bytes.len);
+	int					 nest;
+	Datum				 value;
 
 	error_context_stack = &callback;
 	nest = pin_settings();
@@ -119,9 +119,9 @@ decode_by_input(const ZarisTable *table, const ZarisColumn *column, ZarisBytes b
 static Datum
 decode_bytes(const ZarisTable *table, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key)
 {
-	DecodeContext context = {table, column, key};
+	DecodeContext		 context = {table, column, key};
 	ErrorContextCallback callback = {error_context_stack, add_decode_context, &context};
-	Datum		value;
+	Datum				 value;
 
 	if (bytes.len > MaxAllocSize - VARHDRSZ)
 		ereport(ERROR,
@@ -139,7 +139,7 @@ decode_bytes(const ZarisTable *table, const ZarisColumn *column, ZarisBytes byte
 Datum
 zaris_codec_decode(const ZarisTable *table, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key)
 {
-	Datum		value;
+	Datum value;
 
 	if (column->codec == ZARIS_CODEC_BYTES)
 		return decode_bytes(table, column, bytes, key);
@@ -160,11 +160,11 @@ zaris_codec_decode(const ZarisTable *table, const ZarisColumn *column, ZarisByte
 static ZarisBytes
 encode_by_output(const ZarisColumn *column, Datum value)
 {
-	int			nest = pin_settings();
-	char	   *text = OutputFunctionCall(unconstify(FmgrInfo *, &column->output), value);
+	int	  nest = pin_settings();
+	char *text = OutputFunctionCall(unconstify(FmgrInfo *, &column->output), value);
 
 	unpin_settings(nest);
-	return (ZarisBytes) {text, strlen(text)};
+	return (ZarisBytes){text, strlen(text)};
 }
 
 static ZarisBytes
@@ -174,13 +174,13 @@ encode_canonical(const ZarisColumn *column, Datum value)
 
 	initStringInfo(&text);
 	zaris_canonical_append(column, value, &text);
-	return (ZarisBytes) {text.data, text.len};
+	return (ZarisBytes){text.data, text.len};
 }
 
 ZarisBytes
 zaris_codec_encode(const ZarisTable *table, const ZarisColumn *column, Datum value)
 {
-	ZarisBytes	bytes;
+	ZarisBytes bytes;
 
 	if (column->codec == ZARIS_CODEC_OTHER)
 		bytes = encode_by_output(column, value);
@@ -189,7 +189,7 @@ zaris_codec_encode(const ZarisTable *table, const ZarisColumn *column, Datum val
 	{
 		struct varlena *datum = PG_DETOAST_DATUM_PACKED(value);
 
-		bytes = (ZarisBytes) {VARDATA_ANY(datum), VARSIZE_ANY_EXHDR(datum)};
+		bytes = (ZarisBytes){VARDATA_ANY(datum), VARSIZE_ANY_EXHDR(datum)};
 	}
 	else
 		bytes = encode_canonical(column, value);
@@ -206,7 +206,7 @@ zaris_codec_encode(const ZarisTable *table, const ZarisColumn *column, Datum val
 Datum
 zaris_codec_expiry(int64 ms)
 {
-	int64		moment;
+	int64 moment;
 
 	/* what lies behind the end of timestamptz is as good as infinitely far away */
 	if (pg_sub_s64_overflow(ms, UNIX_TO_POSTGRES_MS, &moment) ||

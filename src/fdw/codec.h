@@ -12,7 +12,7 @@
 
 #include "table.h"
 
-#define ZARIS_MAX_VALUE		((size_t) 512 * 1024 * 1024)	/* a bulk string's limit; larger: 54000 */
+#define ZARIS_MAX_VALUE ((size_t) 512 * 1024 * 1024) /* a bulk string's limit; larger: 54000 */
 
 /* Stored bytes -> Datum of the column, palloc'd in the current context. Raises. */
 extern Datum zaris_codec_decode(const ZarisTable *table, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key);
@@ -24,4 +24,4 @@ extern ZarisBytes zaris_codec_encode(const ZarisTable *table, const ZarisColumn 
 extern Datum zaris_codec_expiry(int64 ms);
 extern int64 zaris_codec_expiry_ms(Datum value);
 
-#endif							/* ZARIS_FDW_CODEC_H */
+#endif /* ZARIS_FDW_CODEC_H */

@@ -24,17 +24,17 @@
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
 
-#define LITERAL_IN_PATTERN	200 /* characters of a template's literal that are shown */
+#define LITERAL_IN_PATTERN 200 /* characters of a template's literal that are shown */
 
 /* Whether the keys are given by single values only. */
 static bool
 is_one_key(List *bindings)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, bindings)
+	foreach (cell, bindings)
 	{
-		List	   *is_array = lfirst(cell);
+		List *is_array = lfirst(cell);
 
 		if (list_length(is_array) != 1 || linitial_int(is_array) != 0)
 			return false;
@@ -55,7 +55,7 @@ static char *
 key_pattern(const ZarisTable *table, int n_bound)
 {
 	StringInfoData pattern;
-	int			n_seen = 0;
+	int			   n_seen = 0;
 
 	initStringInfo(&pattern);
 	for (int i = 0; i < table->n_parts; i++)
@@ -80,11 +80,11 @@ static void
 append_binding(StringInfo text, const ZarisColumn *column, List *is_array, ListCell **expression, List *expressions,
 			   List *context, bool prefix)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, is_array)
+	foreach (cell, is_array)
 	{
-		char	   *value = deparse_expression(lfirst(*expression), context, prefix, false);
+		char *value = deparse_expression(lfirst(*expression), context, prefix, false);
 
 		if (text->len > 0)
 			appendStringInfoString(text, foreach_current_index(cell) > 0 ? " OR " : ", ");
@@ -103,16 +103,16 @@ append_binding(StringInfo text, const ZarisColumn *column, List *is_array, ListC
 static char *
 bound_text(const ZarisTable *table, Plan *plan, List *private, List *expressions, ExplainState *es)
 {
-	List	   *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
-	int			pattern = intVal(list_nth(private, ZARIS_PRIVATE_PATTERN));
-	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, NIL);
-	bool		prefix = list_length(es->rtable) > 1 || es->verbose;
-	ListCell   *expression = list_head(expressions);
-	ListCell   *cell;
+	List		  *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
+	int			   pattern = intVal(list_nth(private, ZARIS_PRIVATE_PATTERN));
+	List		  *context = set_deparse_context_plan(es->deparse_cxt, plan, NIL);
+	bool		   prefix = list_length(es->rtable) > 1 || es->verbose;
+	ListCell	  *expression = list_head(expressions);
+	ListCell	  *cell;
 	StringInfoData text;
 
 	initStringInfo(&text);
-	foreach(cell, bindings)
+	foreach (cell, bindings)
 		append_binding(&text, table->key_columns[foreach_current_index(cell)], lfirst(cell), &expression,
 					   expressions, context, prefix);
 	if (pattern != ZARIS_PATTERN_NONE)
@@ -127,16 +127,16 @@ bound_text(const ZarisTable *table, Plan *plan, List *private, List *expressions
 static void
 explain_reasons(List *reasons, ExplainState *es)
 {
-	List	   *distinct = NIL;
-	ListCell   *cell;
-	ListCell   *other;
+	List	 *distinct = NIL;
+	ListCell *cell;
+	ListCell *other;
 
-	foreach(cell, reasons)
+	foreach (cell, reasons)
 	{
 		const char *reason = strVal(lfirst(cell));
 		bool		known = false;
 
-		foreach(other, distinct)
+		foreach (other, distinct)
 			known = known || strcmp(lfirst(other), reason) == 0;
 		if (!known)
 			distinct = lappend(distinct, unconstify(char *, reason));
@@ -148,8 +148,8 @@ explain_reasons(List *reasons, ExplainState *es)
 void
 zaris_explain_keys(const ZarisTable *table, Plan *plan, List *private, List *expressions, ExplainState *es)
 {
-	List	   *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
-	char	   *bound = bound_text(table, plan, private, expressions, es);
+	List *bindings = list_nth(private, ZARIS_PRIVATE_BINDINGS);
+	char *bound = bound_text(table, plan, private, expressions, es);
 
 	ExplainPropertyText("Key", key_pattern(table, list_length(bindings)), es);
 	if (bound[0] != '\0')
@@ -176,7 +176,7 @@ void
 zaris_explain_foreign_scan(ForeignScanState *node, ExplainState *es)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	List	   *private = plan->fdw_private;
+	List *private = plan->fdw_private;
 	ZarisTable *table = zaris_table_open(node->ss.ss_currentRelation);
 	ZarisFetch *fetch = zaris_fetch_create(table, list_nth(private, ZARIS_PRIVATE_COLUMNS),
 										   boolVal(list_nth(private, ZARIS_PRIVATE_HEADER)));
@@ -223,7 +223,7 @@ zaris_explain_foreign_modify(ModifyTableState *mtstate, ResultRelInfo *rinfo, Li
 void
 zaris_explain_direct_modify(ForeignScanState *node, ExplainState *es)
 {
-	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
+	ForeignScan			  *plan = (ForeignScan *) node->ss.ps.plan;
 	ZarisModifyDescription description = {0};
 
 	zaris_direct_describe(node, &description);

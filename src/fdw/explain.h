@@ -27,4 +27,4 @@ extern void zaris_explain_foreign_modify(ModifyTableState *mtstate, ResultRelInf
 										 int subplan_index, ExplainState *es);
 extern void zaris_explain_direct_modify(ForeignScanState *node, ExplainState *es);
 
-#endif							/* ZARIS_FDW_EXPLAIN_H */
+#endif /* ZARIS_FDW_EXPLAIN_H */

@@ -19,7 +19,7 @@ zaris_fetch_create(const ZarisTable *table, List *columns, bool header)
 	fetch->header = header;
 	fetch->fields = palloc0(table->n_columns * sizeof(ZarisColumn *));
 	fetch->field_names = palloc0(table->n_columns * sizeof(ZarisBytes));
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
 		const ZarisColumn *column = &table->columns[lfirst_int(cell) - 1];
 
@@ -57,10 +57,10 @@ zaris_fetch_create(const ZarisTable *table, List *columns, bool header)
 static void
 fill_column(const ZarisFetch *fetch, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key, TupleTableSlot *slot)
 {
-	int			index = column->attnum - 1;
+	int index = column->attnum - 1;
 
 	if (bytes.data == NULL)
-		return;					/* a field that is not there is NULL, also in a NOT NULL column */
+		return; /* a field that is not there is NULL, also in a NOT NULL column */
 	slot->tts_values[index] = zaris_codec_decode(fetch->table, column, bytes, key);
 	slot->tts_isnull[index] = false;
 }
@@ -68,7 +68,7 @@ fill_column(const ZarisFetch *fetch, const ZarisColumn *column, ZarisBytes bytes
 static void
 fill_version(const ZarisFetch *fetch, const ZarisRecord *record, TupleTableSlot *slot)
 {
-	int			index = fetch->table->version->attnum - 1;
+	int index = fetch->table->version->attnum - 1;
 
 	slot->tts_values[index] = Int64GetDatum(record->version);
 	slot->tts_isnull[index] = false;
@@ -77,7 +77,7 @@ fill_version(const ZarisFetch *fetch, const ZarisRecord *record, TupleTableSlot 
 static void
 fill_expiry(const ZarisFetch *fetch, const ZarisRecord *record, TupleTableSlot *slot)
 {
-	int			index = fetch->table->expires_at->attnum - 1;
+	int index = fetch->table->expires_at->attnum - 1;
 
 	if (record->expiry_ms == ZARIS_NO_EXPIRY)
 		return;
@@ -92,7 +92,7 @@ fill_expiry(const ZarisFetch *fetch, const ZarisRecord *record, TupleTableSlot *
 static void
 store_with_header(const ZarisFetch *fetch, int64 version, TupleTableSlot *slot)
 {
-	HeapTuple	tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
+	HeapTuple tuple = heap_form_tuple(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
 
 	/*
 	 * A formed tuple is a composite datum, whose length and type lie where xmin and xmax do.  Newer minor releases mark
@@ -142,7 +142,8 @@ zaris_fetch_description(const ZarisFetch *fetch)
 	if (fetch->value)
 		appendStringInfoString(&text, "value");
 	for (int i = 0; i < fetch->n_fields; i++)
-		appendStringInfo(&text, "%s%.*s", i > 0 ? ", " : fetch->n_fields > 1 ? "fields " : "field ",
+		appendStringInfo(&text, "%s%.*s", i > 0 ? ", " : fetch->n_fields > 1 ? "fields "
+																			 : "field ",
 						 (int) fetch->field_names[i].len, fetch->field_names[i].data);
 	if (fetch->want & ZARIS_WANT_VERSION)
 		appendStringInfo(&text, "%sversion", text.len > 0 ? ", " : "");

@@ -12,15 +12,15 @@
 
 typedef struct ZarisFetch
 {
-	const ZarisTable *table;
-	int			want;			/* ZARIS_WANT_* */
-	bool		header;			/* rows are tuples whose header carries the version (modify.h) */
-	bool		value;			/* which of the table's columns are filled in */
-	bool		version;
-	bool		expires_at;
-	int			n_fields;
+	const ZarisTable   *table;
+	int					want;	/* ZARIS_WANT_* */
+	bool				header; /* rows are tuples whose header carries the version (modify.h) */
+	bool				value;	/* which of the table's columns are filled in */
+	bool				version;
+	bool				expires_at;
+	int					n_fields;
 	const ZarisColumn **fields;
-	ZarisBytes *field_names;	/* theirs, in the same order */
+	ZarisBytes		   *field_names; /* theirs, in the same order */
 } ZarisFetch;
 
 /* columns: IntList of attribute numbers that must be filled in. palloc'd in the current context. */
@@ -36,4 +36,4 @@ extern bool zaris_fetch_store(const ZarisFetch *fetch, const ZarisRecord *record
 /* "keys only", "value, version", "fields a, b": for EXPLAIN; palloc'd. */
 extern char *zaris_fetch_description(const ZarisFetch *fetch);
 
-#endif							/* ZARIS_FDW_FETCH_H */
+#endif /* ZARIS_FDW_FETCH_H */

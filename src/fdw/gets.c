@@ -9,43 +9,43 @@
 #include "fdw/gets.h"
 #include "utils/memutils.h"
 
-#define FIRST_BATCH		128
-#define BATCH_BYTES		(16 * 1024 * 1024)	/* of values, where batches stop growing */
+#define FIRST_BATCH 128
+#define BATCH_BYTES (16 * 1024 * 1024) /* of values, where batches stop growing */
 
 typedef struct GetBatch
 {
-	ZarisGuard *guard;			/* NULL = none yet, or given up while in flight */
-	MemoryContext keys;
+	ZarisGuard		*guard; /* NULL = none yet, or given up while in flight */
+	MemoryContext	 keys;
 	ZarisOperation **operations;
-	int			n_operations;
-	int			at;				/* the next one to be looked at */
+	int				 n_operations;
+	int				 at; /* the next one to be looked at */
 } GetBatch;
 
 struct ZarisGets
 {
 	const ZarisTable *table;
 	const ZarisFetch *fetch;
-	ZarisLookup *lookup;
-	ZarisSession *session;
-	MemoryContext context;
-	GetBatch	batches[2];
-	int			current;		/* whose rows are being used; the other one is on its way */
-	int			limit;			/* keys of the next batch */
-	bool		ahead;			/* ask for the next batch before this one is used */
-	bool		exhausted;		/* the lookup has no more keys */
-	uint64		skipped;
+	ZarisLookup		 *lookup;
+	ZarisSession	 *session;
+	MemoryContext	  context;
+	GetBatch		  batches[2];
+	int				  current;	 /* whose rows are being used; the other one is on its way */
+	int				  limit;	 /* keys of the next batch */
+	bool			  ahead;	 /* ask for the next batch before this one is used */
+	bool			  exhausted; /* the lookup has no more keys */
+	uint64			  skipped;
 };
 
 ZarisGets *
 zaris_gets_create(const ZarisTable *table, const ZarisFetch *fetch, ZarisLookup *lookup)
 {
-	ZarisGets  *gets = palloc0(sizeof(*gets));
+	ZarisGets *gets = palloc0(sizeof(*gets));
 
 	gets->table = table;
 	gets->fetch = fetch;
 	gets->lookup = lookup;
 	gets->context = CurrentMemoryContext;
-	gets->exhausted = true;		/* until it is started */
+	gets->exhausted = true; /* until it is started */
 	return gets;
 }
 
@@ -77,7 +77,7 @@ make_fields(const ZarisFetch *fetch, ZarisBatch *batch)
 	if (fields == NULL)
 		raise_out_of_memory();
 	for (int i = 0; i < fetch->n_fields; i++)
-		fields[i] = (ZarisField) {.name = fetch->field_names[i]};
+		fields[i] = (ZarisField){.name = fetch->field_names[i]};
 	return fields;
 }
 
@@ -85,7 +85,7 @@ static void
 submit_get(const ZarisGets *gets, GetBatch *batch, StringInfo key)
 {
 	ZarisOperation *operation = zaris_batch_operation(batch->guard->batch);
-	char	   *data;
+	char		   *data;
 
 	if (operation == NULL)
 		raise_out_of_memory();
@@ -93,7 +93,7 @@ submit_get(const ZarisGets *gets, GetBatch *batch, StringInfo key)
 	memcpy(data, key->data, key->len);
 	operation->kind = ZARIS_OP_GET;
 	operation->record = gets->table->record;
-	operation->key = (ZarisBytes) {data, key->len};
+	operation->key = (ZarisBytes){data, key->len};
 	operation->want = gets->fetch->want;
 	if (gets->fetch->n_fields > 0)
 	{
@@ -146,7 +146,7 @@ send_batch(ZarisGets *gets, GetBatch *batch)
 static size_t
 result_bytes(const ZarisOperation *operation)
 {
-	size_t		bytes = operation->result.len;
+	size_t bytes = operation->result.len;
 
 	for (int i = 0; i < operation->n_fields; i++)
 		bytes += operation->fields[i].value.len;
@@ -157,7 +157,7 @@ result_bytes(const ZarisOperation *operation)
 static int
 next_limit(const ZarisGets *gets, const GetBatch *batch)
 {
-	size_t		bytes = 0;
+	size_t bytes = 0;
 
 	for (int i = 0; i < batch->n_operations; i++)
 		bytes += result_bytes(batch->operations[i]);
@@ -170,7 +170,7 @@ next_limit(const ZarisGets *gets, const GetBatch *batch)
 static bool
 next_batch(ZarisGets *gets)
 {
-	GetBatch   *batch;
+	GetBatch *batch;
 
 	gets->current = 1 - gets->current;
 	batch = &gets->batches[gets->current];
@@ -185,7 +185,7 @@ next_batch(ZarisGets *gets)
 	if (gets->ahead)
 	{
 		send_batch(gets, &gets->batches[1 - gets->current]);
-		zaris_wait_poll(gets->batches[1 - gets->current].guard);	/* off they go */
+		zaris_wait_poll(gets->batches[1 - gets->current].guard); /* off they go */
 	}
 	return true;
 }
@@ -195,7 +195,7 @@ zaris_gets_next(ZarisGets *gets, ZarisRecord *record)
 {
 	for (;;)
 	{
-		GetBatch   *batch = &gets->batches[gets->current];
+		GetBatch			 *batch = &gets->batches[gets->current];
 		const ZarisOperation *operation;
 
 		if (batch->at == batch->n_operations)
@@ -211,11 +211,11 @@ zaris_gets_next(ZarisGets *gets, ZarisRecord *record)
 		if (operation->status == ZARIS_WRONG_TYPE)
 		{
 			gets->skipped++;
-			continue;			/* a key of another kind is no row */
+			continue; /* a key of another kind is no row */
 		}
 		if (operation->status != ZARIS_OK)
 			zaris_raise_operation(gets->session, operation, gets->table->name);
-		*record = (ZarisRecord) {
+		*record = (ZarisRecord){
 			.key = operation->key,
 			.value = operation->result,
 			.fields = operation->fields,
@@ -234,11 +234,11 @@ zaris_gets_stop(ZarisGets *gets)
 {
 	for (int i = 0; i < lengthof(gets->batches); i++)
 	{
-		GetBatch   *batch = &gets->batches[i];
+		GetBatch *batch = &gets->batches[i];
 
 		batch->n_operations = batch->at = 0;
 		if (batch->guard == NULL || zaris_batch_is_done(batch->guard->batch))
-			continue;			/* kept: a nested loop's inner side starts thousands of times */
+			continue; /* kept: a nested loop's inner side starts thousands of times */
 		zaris_guard_free(batch->guard);
 		batch->guard = NULL;
 	}

@@ -38,4 +38,4 @@ extern void zaris_gets_free(ZarisGets *gets);
 /* Keys of another kind that were met, since it was created. */
 extern uint64 zaris_gets_skipped(const ZarisGets *gets);
 
-#endif							/* ZARIS_FDW_GETS_H */
+#endif /* ZARIS_FDW_GETS_H */

@@ -18,7 +18,7 @@ zaris_table_prefix(const ZarisTable *table)
 {
 	if (table->parts[0].column == NULL)
 		return table->parts[0].literal;
-	return (ZarisBytes) {"", 0};
+	return (ZarisBytes){"", 0};
 }
 
 void
@@ -27,7 +27,7 @@ zaris_key_format(const ZarisTable *table, const Datum *values, const bool *nulls
 	for (int i = 0; i < table->n_parts; i++)
 	{
 		const ZarisTemplatePart *part = &table->parts[i];
-		int			index;
+		int						 index;
 
 		if (part->column == NULL)
 		{
@@ -70,7 +70,7 @@ find_literal(ZarisBytes literal, const char *text, const char *end)
 static const char *
 column_end(const ZarisTable *table, int i, const char *text, const char *end)
 {
-	ZarisBytes	literal;
+	ZarisBytes literal;
 
 	if (i == table->n_parts - 1)
 		return end;
@@ -85,8 +85,8 @@ column_end(const ZarisTable *table, int i, const char *text, const char *end)
 bool
 zaris_key_prefix(const ZarisTable *table, const Datum *known, int n_known, StringInfo prefix)
 {
-	int			n_seen = 0;
-	int			start = 0;
+	int n_seen = 0;
+	int start = 0;
 
 	for (int i = 0; i < table->n_parts; i++)
 	{
@@ -105,7 +105,7 @@ zaris_key_prefix(const ZarisTable *table, const Datum *known, int n_known, Strin
 		/* would the text end here when such a key is parsed? */
 		if (i > 0 && i < table->n_parts - 1 &&
 			find_literal(part->literal, prefix->data + start, prefix->data + prefix->len) !=
-			prefix->data + prefix->len - part->literal.len)
+				prefix->data + prefix->len - part->literal.len)
 			return false;
 	}
 	return true;
@@ -146,7 +146,7 @@ split_key(const ZarisTable *table, ZarisBytes key, ZarisBytes *texts)
 bool
 zaris_key_parse(const ZarisTable *table, ZarisBytes key, Datum *values)
 {
-	ZarisBytes	texts[MaxHeapAttributeNumber];
+	ZarisBytes texts[MaxHeapAttributeNumber];
 
 	if (!split_key(table, key, texts))
 		return false;
@@ -163,9 +163,9 @@ zaris_key_parse(const ZarisTable *table, ZarisBytes key, Datum *values)
 bool
 zaris_key_is_exact(const ZarisTable *table, const Datum *values, ZarisBytes key)
 {
-	ZarisBytes	texts[MaxHeapAttributeNumber];
+	ZarisBytes	   texts[MaxHeapAttributeNumber];
 	StringInfoData text;
-	bool		exact = true;
+	bool		   exact = true;
 
 	if (!split_key(table, key, texts))
 		return false;
@@ -173,14 +173,14 @@ zaris_key_is_exact(const ZarisTable *table, const Datum *values, ZarisBytes key)
 	for (int i = 0; exact && i < table->n_key_columns; i++)
 	{
 		const ZarisColumn *column = table->key_columns[i];
-		Datum		parsed;
+		Datum			   parsed;
 
 		resetStringInfo(&text);
 		zaris_canonical_append(column, values[column->attnum - 1], &text);
 
 		/* the same bytes, and such that the column takes them (its domain or length may not) */
 		exact = (size_t) text.len == texts[i].len && memcmp(text.data, texts[i].data, texts[i].len) == 0 &&
-			zaris_canonical_parse(column, texts[i].data, texts[i].len, &parsed);
+				zaris_canonical_parse(column, texts[i].data, texts[i].len, &parsed);
 	}
 	pfree(text.data);
 	return exact;

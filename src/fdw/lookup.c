@@ -27,38 +27,38 @@
 /* One expression of a bound column. */
 typedef struct LookupSource
 {
-	ExprState  *state;
-	Oid			type;			/* of a value: an array's element */
-	bool		is_array;
+	ExprState *state;
+	Oid		   type; /* of a value: an array's element */
+	bool	   is_array;
 } LookupSource;
 
 typedef struct LookupColumn
 {
 	const ZarisColumn *column;
-	int			n_sources;
-	LookupSource *sources;
-	int			n_values;
-	int			n_allocated;
-	Datum	   *values;			/* distinct, of the column's base type */
-	HTAB	   *seen;			/* their texts; NULL while there is at most one */
-	long		n_expected;		/* of values, for the size of seen */
-	int			at;				/* the odometer's wheel */
+	int				   n_sources;
+	LookupSource	  *sources;
+	int				   n_values;
+	int				   n_allocated;
+	Datum			  *values;	   /* distinct, of the column's base type */
+	HTAB			  *seen;	   /* their texts; NULL while there is at most one */
+	long			   n_expected; /* of values, for the size of seen */
+	int				   at;		   /* the odometer's wheel */
 } LookupColumn;
 
 struct ZarisLookup
 {
 	const ZarisTable *table;
-	int			n_columns;		/* bound, leading */
-	LookupColumn *columns;
-	ZarisPatternKind pattern_kind;
-	ExprState  *pattern;
-	MemoryContext values_context;	/* what one evaluation found */
-	MemoryContext scratch;		/* reset for each key */
-	bool		finished;		/* no key (any more) */
-	bool		no_match;		/* the pattern was NULL */
-	char	   *fixed;			/* what the pattern lets keys begin with */
-	int			fixed_len;
-	Datum	   *row;			/* scratch, by attnum - 1 */
+	int				  n_columns; /* bound, leading */
+	LookupColumn	 *columns;
+	ZarisPatternKind  pattern_kind;
+	ExprState		 *pattern;
+	MemoryContext	  values_context; /* what one evaluation found */
+	MemoryContext	  scratch;		  /* reset for each key */
+	bool			  finished;		  /* no key (any more) */
+	bool			  no_match;		  /* the pattern was NULL */
+	char			 *fixed;		  /* what the pattern lets keys begin with */
+	int				  fixed_len;
+	Datum			 *row; /* scratch, by attnum - 1 */
 };
 
 /* building */
@@ -66,14 +66,14 @@ struct ZarisLookup
 static void
 create_column(LookupColumn *column, List *is_array, ListCell **expression, List *expressions, PlanState *planstate)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	column->n_sources = list_length(is_array);
 	column->sources = palloc0(column->n_sources * sizeof(LookupSource));
-	foreach(cell, is_array)
+	foreach (cell, is_array)
 	{
 		LookupSource *source = &column->sources[foreach_current_index(cell)];
-		Expr	   *value = lfirst(*expression);
+		Expr		 *value = lfirst(*expression);
 
 		source->state = ExecInitExpr(value, planstate);
 		source->type = getBaseType(exprType((Node *) value));
@@ -86,14 +86,14 @@ ZarisLookup *
 zaris_lookup_create(const ZarisTable *table, List *fdw_private, List *fdw_exprs, PlanState *planstate)
 {
 	ZarisLookup *lookup = palloc0(sizeof(*lookup));
-	List	   *bindings = list_nth(fdw_private, ZARIS_PRIVATE_BINDINGS);
-	ListCell   *expression = list_head(fdw_exprs);
-	ListCell   *cell;
+	List		*bindings = list_nth(fdw_private, ZARIS_PRIVATE_BINDINGS);
+	ListCell	*expression = list_head(fdw_exprs);
+	ListCell	*cell;
 
 	lookup->table = table;
 	lookup->n_columns = list_length(bindings);
 	lookup->columns = palloc0(lookup->n_columns * sizeof(LookupColumn));
-	foreach(cell, bindings)
+	foreach (cell, bindings)
 	{
 		LookupColumn *column = &lookup->columns[foreach_current_index(cell)];
 
@@ -106,7 +106,7 @@ zaris_lookup_create(const ZarisTable *table, List *fdw_private, List *fdw_exprs,
 	lookup->values_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw lookup", ALLOCSET_SMALL_SIZES);
 	lookup->scratch = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw lookup key", ALLOCSET_SMALL_SIZES);
 	lookup->row = palloc0(table->n_columns * sizeof(Datum));
-	lookup->finished = true;	/* until it is evaluated */
+	lookup->finished = true; /* until it is evaluated */
 	return lookup;
 }
 
@@ -132,7 +132,7 @@ compare_text(const void *a, const void *b, Size size)
 static HTAB *
 create_seen(MemoryContext context, long n_expected)
 {
-	HASHCTL		control = {0};
+	HASHCTL control = {0};
 
 	control.keysize = sizeof(ZarisBytes);
 	control.entrysize = sizeof(ZarisBytes);
@@ -148,12 +148,12 @@ static bool
 is_new_value(LookupColumn *column, Datum value)
 {
 	StringInfoData text;
-	ZarisBytes	key;
-	bool		found;
+	ZarisBytes	   key;
+	bool		   found;
 
 	initStringInfo(&text);
 	zaris_canonical_append(column->column, value, &text);
-	key = (ZarisBytes) {text.data, text.len};
+	key = (ZarisBytes){text.data, text.len};
 	hash_search(column->seen, &key, HASH_ENTER, &found);
 	if (found)
 		pfree(text.data);
@@ -164,12 +164,12 @@ is_new_value(LookupColumn *column, Datum value)
 static bool
 convert_value(const ZarisColumn *column, Oid type, Datum *value)
 {
-	int64		number;
+	int64 number;
 
 	if (column->codec != ZARIS_CODEC_INTEGER || type == column->base_type)
 		return true;
-	number = type == INT2OID ? DatumGetInt16(*value) :
-		type == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
+	number = type == INT2OID ? DatumGetInt16(*value) : type == INT4OID ? DatumGetInt32(*value)
+																	   : DatumGetInt64(*value);
 	switch (column->base_type)
 	{
 		case INT2OID:
@@ -202,9 +202,7 @@ add_value(LookupColumn *column, Oid type, Datum value)
 	if (column->n_values == column->n_allocated)
 	{
 		column->n_allocated = Max(8, column->n_allocated * 2);
-		column->values = column->values == NULL ?
-			palloc(column->n_allocated * sizeof(Datum)) :
-			repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
+		column->values = column->values == NULL ? palloc(column->n_allocated * sizeof(Datum)) : repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
 	}
 	column->values[column->n_values++] = value;
 }
@@ -212,14 +210,14 @@ add_value(LookupColumn *column, Oid type, Datum value)
 static void
 add_array(LookupColumn *column, Datum value)
 {
-	ArrayType  *array = DatumGetArrayTypePCopy(value);
-	Oid			element = ARR_ELEMTYPE(array);
-	int16		length;
-	bool		by_value;
-	char		align;
-	Datum	   *values;
-	bool	   *nulls;
-	int			n;
+	ArrayType *array = DatumGetArrayTypePCopy(value);
+	Oid		   element = ARR_ELEMTYPE(array);
+	int16	   length;
+	bool	   by_value;
+	char	   align;
+	Datum	  *values;
+	bool	  *nulls;
+	int		   n;
 
 	get_typlenbyvalalign(element, &length, &by_value, &align);
 	deconstruct_array(array, element, length, by_value, align, &values, &nulls, &n);
@@ -234,19 +232,19 @@ add_array(LookupColumn *column, Datum value)
 static void
 evaluate_source(ZarisLookup *lookup, LookupColumn *column, LookupSource *source, ExprContext *econtext)
 {
-	bool		is_null;
-	Datum		value = ExecEvalExprSwitchContext(source->state, econtext, &is_null);
+	bool		  is_null;
+	Datum		  value = ExecEvalExprSwitchContext(source->state, econtext, &is_null);
 	MemoryContext caller;
 
 	if (is_null)
-		return;					/* equal to nothing */
+		return; /* equal to nothing */
 	caller = MemoryContextSwitchTo(lookup->values_context);
 	if (source->is_array)
 		add_array(column, value);
 	else
 	{
-		int16		length;
-		bool		by_value;
+		int16 length;
+		bool  by_value;
 
 		get_typlenbyval(source->type, &length, &by_value);
 		add_value(column, source->type, datumCopy(value, by_value, length));
@@ -258,7 +256,7 @@ evaluate_source(ZarisLookup *lookup, LookupColumn *column, LookupSource *source,
 static int
 fixed_part(char *pattern, int len)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < len; i++)
 	{
@@ -274,8 +272,8 @@ fixed_part(char *pattern, int len)
 static void
 evaluate_pattern(ZarisLookup *lookup, ExprContext *econtext)
 {
-	bool		is_null;
-	Datum		value;
+	bool		  is_null;
+	Datum		  value;
 	MemoryContext caller;
 
 	lookup->fixed_len = 0;
@@ -339,7 +337,7 @@ static bool
 format_position(ZarisLookup *lookup, StringInfo key)
 {
 	MemoryContext caller = MemoryContextSwitchTo(lookup->scratch);
-	bool		exact;
+	bool		  exact;
 
 	for (int i = 0; i < lookup->n_columns; i++)
 	{
@@ -349,7 +347,7 @@ format_position(ZarisLookup *lookup, StringInfo key)
 	}
 	resetStringInfo(key);
 	zaris_key_format(lookup->table, lookup->row, NULL, key);
-	exact = zaris_key_is_exact(lookup->table, lookup->row, (ZarisBytes) {key->data, key->len});
+	exact = zaris_key_is_exact(lookup->table, lookup->row, (ZarisBytes){key->data, key->len});
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(lookup->scratch);
 	return exact;
@@ -358,7 +356,7 @@ format_position(ZarisLookup *lookup, StringInfo key)
 bool
 zaris_lookup_next(ZarisLookup *lookup, StringInfo key)
 {
-	bool		exact;
+	bool exact;
 
 	Assert(lookup->n_columns == lookup->table->n_key_columns);
 	while (!lookup->finished)
@@ -367,7 +365,7 @@ zaris_lookup_next(ZarisLookup *lookup, StringInfo key)
 		advance(lookup);
 		if (exact)
 			return true;
-		CHECK_FOR_INTERRUPTS();	/* a long product of which no key can be a row */
+		CHECK_FOR_INTERRUPTS(); /* a long product of which no key can be a row */
 	}
 	return false;
 }
@@ -376,7 +374,7 @@ zaris_lookup_next(ZarisLookup *lookup, StringInfo key)
 static bool
 append_position(ZarisLookup *lookup, int n, StringInfo prefix)
 {
-	Datum		known[MaxHeapAttributeNumber];
+	Datum known[MaxHeapAttributeNumber];
 
 	for (int i = 0; i < n; i++)
 		known[i] = lookup->columns[i].values[lookup->columns[i].at];
@@ -390,15 +388,15 @@ append_position(ZarisLookup *lookup, int n, StringInfo prefix)
 static bool
 append_common(ZarisLookup *lookup, int n, StringInfo prefix)
 {
-	LookupColumn *column = &lookup->columns[n];
-	int			start = prefix->len;
-	int			common = -1;
+	LookupColumn  *column = &lookup->columns[n];
+	int			   start = prefix->len;
+	int			   common = -1;
 	StringInfoData other;
 
 	initStringInfo(&other);
 	for (column->at = 0; column->at < column->n_values; column->at++)
 	{
-		int			same = 0;
+		int same = 0;
 
 		resetStringInfo(&other);
 		if (!append_position(lookup, n + 1, &other))
@@ -425,7 +423,7 @@ append_common(ZarisLookup *lookup, int n, StringInfo prefix)
 bool
 zaris_lookup_prefix(ZarisLookup *lookup, StringInfo prefix)
 {
-	int			n = 0;
+	int n = 0;
 
 	if (lookup->finished)
 		return false;

@@ -32,4 +32,4 @@ extern bool zaris_lookup_next(ZarisLookup *lookup, StringInfo key);
 /* Append what all wanted keys begin with to *prefix. False: no key can match. */
 extern bool zaris_lookup_prefix(ZarisLookup *lookup, StringInfo prefix);
 
-#endif							/* ZARIS_FDW_LOOKUP_H */
+#endif /* ZARIS_FDW_LOOKUP_H */

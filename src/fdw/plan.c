@@ -24,30 +24,30 @@
 #include "utils/typcache.h"
 
 /* A table that was never analyzed. */
-#define DEFAULT_TUPLES		100000.0
+#define DEFAULT_TUPLES 100000.0
 
 /* Fewer keys than this a store is never thought to have, however small the table was when it was analyzed. */
-#define LEAST_WALK			10000.0
+#define LEAST_WALK 10000.0
 
 /* In the planner's unit, a sequentially read page. */
-#define ROUND_TRIP_COST		10.0
-#define WALK_COST			0.2		/* the store looks at one key */
-#define RECORD_COST			0.1		/* one record is asked for and comes */
+#define ROUND_TRIP_COST 10.0
+#define WALK_COST		0.2 /* the store looks at one key */
+#define RECORD_COST		0.1 /* one record is asked for and comes */
 
 /* baserel->fdw_private: what the three callbacks share. */
 typedef struct RelationInfo
 {
-	ZarisTable *table;
-	ZarisKeyQuals *quals;		/* of the relation's own clauses */
-	double		tuples;			/* of the table, about */
+	ZarisTable	  *table;
+	ZarisKeyQuals *quals;  /* of the relation's own clauses */
+	double		   tuples; /* of the table, about */
 } RelationInfo;
 
 /* Something that a path may use: clauses, and how many key columns they bind. */
 typedef struct PathChoice
 {
 	ZarisKeyQuals *quals;
-	int			n_used;			/* = all key columns: Get */
-	double		rows;
+	int			   n_used; /* = all key columns: Get */
+	double		   rows;
 } PathChoice;
 
 /* sizes */
@@ -62,10 +62,10 @@ clamp_keys(double n)
 static double
 local_selectivity(PlannerInfo *root, RelOptInfo *rel, List *clauses, const ZarisKeyQuals *quals)
 {
-	List	   *local = NIL;
-	ListCell   *cell;
+	List	 *local = NIL;
+	ListCell *cell;
 
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
 		if (!zaris_quals_imply(quals, quals->table->n_key_columns, lfirst(cell)))
 			local = lappend(local, lfirst(cell));
@@ -82,7 +82,7 @@ static void
 tell_uniqueness(RelOptInfo *rel, const ZarisTable *table)
 {
 	const ZarisColumn *column = table->key_columns[0];
-	IndexOptInfo *index;
+	IndexOptInfo	  *index;
 
 	if (table->n_key_columns != 1)
 		return;
@@ -107,7 +107,7 @@ tell_uniqueness(RelOptInfo *rel, const ZarisTable *table)
 void
 zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid)
 {
-	Relation	relation = table_open(foreigntableid, NoLock);
+	Relation	  relation = table_open(foreigntableid, NoLock);
 	RelationInfo *info = palloc0(sizeof(*info));
 
 	info->table = zaris_table_open(relation);
@@ -139,7 +139,7 @@ zaris_plan_table(const RelOptInfo *baserel)
 static double
 scanned_rows(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const PathChoice *choice)
 {
-	List	   *narrowing = NIL;
+	List *narrowing = NIL;
 
 	for (int i = 0; i < choice->n_used; i++)
 		narrowing = lappend(narrowing, choice->quals->bound[i]->clause);
@@ -166,8 +166,8 @@ cost_choice(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const 
 			Cost *startup, Cost *total)
 {
 	const ZarisTable *table = info->table;
-	double		n_keys;
-	Cost		per_row = cpu_tuple_cost + rel->baserestrictcost.per_tuple;
+	double			  n_keys;
+	Cost			  per_row = cpu_tuple_cost + rel->baserestrictcost.per_tuple;
 
 	*startup = rel->baserestrictcost.startup + ROUND_TRIP_COST;
 	if (choice->n_used == table->n_key_columns)
@@ -178,11 +178,11 @@ cost_choice(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const 
 	}
 	else
 	{
-		double		walked = Max(info->tuples, LEAST_WALK);
+		double walked = Max(info->tuples, LEAST_WALK);
 
 		n_keys = scanned_rows(root, rel, info, choice);
 		*total = *startup + n_rounds(walked, table->fetch_size) * ROUND_TRIP_COST + walked * WALK_COST +
-			n_keys * RECORD_COST;
+				 n_keys * RECORD_COST;
 	}
 	*startup += rel->reltarget->cost.startup;
 	*total += rel->reltarget->cost.startup + n_keys * per_row + choice->rows * rel->reltarget->cost.per_tuple;
@@ -194,8 +194,8 @@ static void
 add_choice(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const PathChoice *choice,
 		   Relids required_outer)
 {
-	Cost		startup;
-	Cost		total;
+	Cost startup;
+	Cost total;
 
 	cost_choice(root, rel, info, choice, &startup, &total);
 	add_path(rel, (Path *) create_foreignscan_path(root, rel, NULL, choice->rows, 0, startup, total, NIL, required_outer,
@@ -210,7 +210,7 @@ static void
 add_choices(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, ZarisKeyQuals *quals, double rows,
 			Relids required_outer)
 {
-	PathChoice	choice = {quals, quals->n_bound, rows};
+	PathChoice choice = {quals, quals->n_bound, rows};
 
 	add_choice(root, rel, info, &choice, required_outer);
 	if (!zaris_quals_are_complete(quals) || zaris_quals_n_keys(quals) <= info->table->batch_size)
@@ -224,22 +224,22 @@ static bool
 is_member_key(PlannerInfo *root, RelOptInfo *rel, EquivalenceClass *class, EquivalenceMember *member, void *argument)
 {
 	const ZarisColumn *column = argument;
-	Node	   *node = (Node *) member->em_expr;
+	Node			  *node = (Node *) member->em_expr;
 
 	while (node != NULL && IsA(node, RelabelType))
 		node = (Node *) ((RelabelType *) node)->arg;
 	return node != NULL && IsA(node, Var) && ((Var *) node)->varno == rel->relid &&
-		((Var *) node)->varattno == column->attnum;
+		   ((Var *) node)->varattno == column->attnum;
 }
 
 /* All join clauses that could bind a key column if their other relations came first. */
 static List *
 find_join_clauses(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table)
 {
-	List	   *found = NIL;
-	ListCell   *cell;
+	List	 *found = NIL;
+	ListCell *cell;
 
-	foreach(cell, rel->joininfo)
+	foreach (cell, rel->joininfo)
 	{
 		RestrictInfo *clause = lfirst(cell);
 
@@ -250,10 +250,10 @@ find_join_clauses(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table)
 		return found;
 	for (int i = 0; i < table->n_key_columns; i++)
 	{
-		List	   *clauses = generate_implied_equalities_for_column(root, rel, is_member_key, table->key_columns[i],
-																	 rel->lateral_referencers);
+		List *clauses = generate_implied_equalities_for_column(root, rel, is_member_key, table->key_columns[i],
+															   rel->lateral_referencers);
 
-		foreach(cell, clauses)
+		foreach (cell, clauses)
 		{
 			RestrictInfo *clause = lfirst(cell);
 
@@ -267,9 +267,9 @@ find_join_clauses(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table)
 static List *
 add_outer(List *outers, Relids outer)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, outers)
+	foreach (cell, outers)
 	{
 		if (bms_equal(lfirst(cell), outer))
 			return outers;
@@ -281,14 +281,14 @@ add_outer(List *outers, Relids outer)
 static List *
 find_outers(RelOptInfo *rel, List *clauses)
 {
-	List	   *outers = NIL;
-	Relids		all = NULL;
-	ListCell   *cell;
+	List	 *outers = NIL;
+	Relids	  all = NULL;
+	ListCell *cell;
 
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
 		RestrictInfo *clause = lfirst(cell);
-		Relids		outer = bms_union(clause->clause_relids, rel->lateral_relids);
+		Relids		  outer = bms_union(clause->clause_relids, rel->lateral_relids);
 
 		outer = bms_del_member(outer, rel->relid);
 		if (bms_is_empty(outer))
@@ -305,13 +305,13 @@ find_outers(RelOptInfo *rel, List *clauses)
 static void
 add_parameterized(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info)
 {
-	List	   *outers = find_outers(rel, find_join_clauses(root, rel, info->table));
-	ListCell   *cell;
+	List	 *outers = find_outers(rel, find_join_clauses(root, rel, info->table));
+	ListCell *cell;
 
-	foreach(cell, outers)
+	foreach (cell, outers)
 	{
 		ParamPathInfo *outer = get_baserel_parampathinfo(root, rel, lfirst(cell));
-		List	   *clauses;
+		List		  *clauses;
 		ZarisKeyQuals *quals;
 
 		if (outer == NULL)
@@ -319,7 +319,7 @@ add_parameterized(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info)
 		clauses = list_concat_copy(rel->baserestrictinfo, outer->ppi_clauses);
 		quals = zaris_quals_match(root, rel, info->table, clauses);
 		if (quals->n_bound <= info->quals->n_bound && (quals->pattern == NULL || info->quals->pattern != NULL))
-			continue;			/* nothing gained */
+			continue; /* nothing gained */
 		if (zaris_quals_are_complete(quals))
 			outer->ppi_rows = clamp_row_est(zaris_quals_n_keys(quals) * local_selectivity(root, rel, clauses, quals));
 		add_choices(root, rel, info, quals, outer->ppi_rows, outer->ppi_req_outer);
@@ -357,7 +357,7 @@ row_hint(PlannerInfo *root, RelOptInfo *rel, List *local)
 static Bitmapset *
 needed_attributes(RelOptInfo *rel, List *local, List *recheck)
 {
-	Bitmapset  *needed = NULL;
+	Bitmapset *needed = NULL;
 
 	pull_varattnos((Node *) rel->reltarget->exprs, rel->relid, &needed);
 	pull_varattnos((Node *) local, rel->relid, &needed);
@@ -374,8 +374,8 @@ needs(const Bitmapset *needed, int attnum)
 static List *
 columns_of(const Bitmapset *needed, const ZarisTable *table)
 {
-	bool		whole_row = needs(needed, InvalidAttrNumber);
-	List	   *columns = NIL;
+	bool  whole_row = needs(needed, InvalidAttrNumber);
+	List *columns = NIL;
 
 	for (int i = 0; i < table->n_columns; i++)
 	{
@@ -390,10 +390,10 @@ static void
 divide_clauses(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *quals, int n_used, List *clauses,
 			   List **local, List **recheck, List **reasons)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	*local = *recheck = *reasons = NIL;
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
 		RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
 
@@ -413,19 +413,19 @@ ForeignScan *
 zaris_get_foreign_plan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid, ForeignPath *best_path, List *tlist,
 					   List *scan_clauses, Plan *outer_plan)
 {
-	RelationInfo *info = baserel->fdw_private;
-	int			n_used = linitial_int(best_path->fdw_private);
-	ZarisKeyQuals *quals = zaris_quals_match(root, baserel, info->table, scan_clauses);
-	bool		is_get = n_used == info->table->n_key_columns;
+	RelationInfo	*info = baserel->fdw_private;
+	int				 n_used = linitial_int(best_path->fdw_private);
+	ZarisKeyQuals	*quals = zaris_quals_match(root, baserel, info->table, scan_clauses);
+	bool			 is_get = n_used == info->table->n_key_columns;
 	ZarisPatternKind pattern = ZARIS_PATTERN_NONE;
-	Bitmapset  *needed;
-	List	   *local;
-	List	   *recheck;
-	List	   *reasons;
-	List	   *expressions;
-	List	   *is_array;
-	bool		header;
-	List	   *private;
+	Bitmapset		*needed;
+	List			*local;
+	List			*recheck;
+	List			*reasons;
+	List			*expressions;
+	List			*is_array;
+	bool			 header;
+	List *private;
 
 	if (n_used > quals->n_bound)
 		elog(ERROR, "clauses of the path are not those of the plan");

@@ -23,15 +23,15 @@
 #include "utils/typcache.h"
 
 /* elements of an array that the planner cannot see into */
-#define UNKNOWN_ARRAY_LENGTH	10
+#define UNKNOWN_ARRAY_LENGTH 10
 
 /* What binding a clause needs to know; also where the answer is collected. */
 typedef struct BindContext
 {
-	PlannerInfo *root;
-	RelOptInfo *rel;
+	PlannerInfo		 *root;
+	RelOptInfo		 *rel;
 	const ZarisTable *table;
-	ZarisBinding *binding;
+	ZarisBinding	 *binding;
 } BindContext;
 
 static bool bind_expression(BindContext *context, Expr *clause);
@@ -40,7 +40,7 @@ static bool bind_expression(BindContext *context, Expr *clause);
 static int
 match_key_column(const BindContext *context, Node *node)
 {
-	Var		   *var;
+	Var *var;
 
 	while (node != NULL && IsA(node, RelabelType))
 		node = (Node *) ((RelabelType *) node)->arg;
@@ -62,8 +62,8 @@ static bool
 is_known_before(const BindContext *context, Node *value)
 {
 	return !bms_is_member(context->rel->relid, pull_varnos(context->root, value)) &&
-		!contain_subplans(value) &&
-		!contain_volatile_functions(value);
+		   !contain_subplans(value) &&
+		   !contain_volatile_functions(value);
 }
 
 static bool
@@ -91,7 +91,7 @@ is_equality(const ZarisColumn *column, Oid operator)
 	TypeCacheEntry *type = lookup_type_cache(column->base_type, TYPECACHE_BTREE_OPFAMILY);
 
 	return OidIsValid(type->btree_opf) &&
-		get_op_opfamily_strategy(operator, type->btree_opf) == BTEqualStrategyNumber;
+		   get_op_opfamily_strategy(operator, type->btree_opf) == BTEqualStrategyNumber;
 }
 
 /* Under a nondeterministic collation different bytes may be equal. */
@@ -125,7 +125,7 @@ split_pattern(const char *pattern, int len, StringInfo fixed)
 		if (pattern[i] == '%' || pattern[i] == '_')
 			return false;
 		if (pattern[i] == '\\' && ++i == len)
-			return false;		/* LIKE itself will refuse it */
+			return false; /* LIKE itself will refuse it */
 		appendStringInfoChar(fixed, pattern[i]);
 	}
 	return true;
@@ -135,9 +135,9 @@ split_pattern(const char *pattern, int len, StringInfo fixed)
 static bool
 bind_constant_pattern(BindContext *context, int key_index, Const *pattern)
 {
-	text	   *value = DatumGetTextPP(pattern->constvalue);
+	text		  *value = DatumGetTextPP(pattern->constvalue);
 	StringInfoData fixed;
-	Const	   *whole;
+	Const		  *whole;
 
 	initStringInfo(&fixed);
 	if (!split_pattern(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), &fixed))
@@ -151,9 +151,9 @@ bind_constant_pattern(BindContext *context, int key_index, Const *pattern)
 static bool
 bind_pattern(BindContext *context, ZarisPatternKind kind, List *args, Oid collation)
 {
-	int			key_index = match_key_column(context, linitial(args));
-	Node	   *pattern = lsecond(args);
-	Oid			type;
+	int	  key_index = match_key_column(context, linitial(args));
+	Node *pattern = lsecond(args);
+	Oid	  type;
 
 	if (key_index < 0 || context->binding->values != NIL || !is_bytewise(collation))
 		return false;
@@ -186,9 +186,9 @@ static bool
 bind_operator(BindContext *context, OpExpr *clause)
 {
 	ZarisPatternKind pattern;
-	Node	   *left;
-	Node	   *right;
-	int			key_index;
+	Node			*left;
+	Node			*right;
+	int				 key_index;
 
 	if (list_length(clause->args) != 2)
 		return false;
@@ -222,7 +222,7 @@ length_of_array(Node *array)
 		return list_length(((ArrayExpr *) array)->elements);
 	if (IsA(array, Const))
 	{
-		ArrayType  *value;
+		ArrayType *value;
 
 		if (((Const *) array)->constisnull)
 			return 0;
@@ -235,9 +235,9 @@ length_of_array(Node *array)
 static bool
 bind_array(BindContext *context, ScalarArrayOpExpr *clause)
 {
-	int			key_index = match_key_column(context, linitial(clause->args));
-	Node	   *array = lsecond(clause->args);
-	Oid			element;
+	int	  key_index = match_key_column(context, linitial(clause->args));
+	Node *array = lsecond(clause->args);
+	Oid	  element;
 
 	if (key_index < 0 || !clause->useOr || !is_bytewise(clause->inputcollid))
 		return false;
@@ -254,7 +254,7 @@ bind_array(BindContext *context, ScalarArrayOpExpr *clause)
 static bool
 bind_boolean(BindContext *context, Node *column, bool value)
 {
-	int			key_index = match_key_column(context, column);
+	int key_index = match_key_column(context, column);
 
 	if (key_index < 0 || context->table->key_columns[key_index]->codec != ZARIS_CODEC_BOOLEAN)
 		return false;
@@ -264,13 +264,13 @@ bind_boolean(BindContext *context, Node *column, bool value)
 static bool
 bind_connective(BindContext *context, BoolExpr *clause)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
 	if (clause->boolop == NOT_EXPR)
 		return bind_boolean(context, linitial(clause->args), false);
 	if (clause->boolop != OR_EXPR)
 		return false;
-	foreach(cell, clause->args)
+	foreach (cell, clause->args)
 	{
 		if (!bind_expression(context, lfirst(cell)) || context->binding->pattern != ZARIS_PATTERN_NONE)
 			return false;
@@ -294,21 +294,21 @@ bind_expression(BindContext *context, Expr *clause)
 		case T_RelabelType:
 			return bind_boolean(context, (Node *) clause, true);
 		case T_BooleanTest:
-			{
-				BooleanTest *test = (BooleanTest *) clause;
+		{
+			BooleanTest *test = (BooleanTest *) clause;
 
-				if (test->booltesttype != IS_TRUE && test->booltesttype != IS_FALSE)
-					return false;
-				return bind_boolean(context, (Node *) test->arg, test->booltesttype == IS_TRUE);
-			}
+			if (test->booltesttype != IS_TRUE && test->booltesttype != IS_FALSE)
+				return false;
+			return bind_boolean(context, (Node *) test->arg, test->booltesttype == IS_TRUE);
+		}
 		case T_FuncExpr:
-			{
-				FuncExpr   *call = (FuncExpr *) clause;
-				ZarisPatternKind pattern = pattern_kind(call->funcid);
+		{
+			FuncExpr		*call = (FuncExpr *) clause;
+			ZarisPatternKind pattern = pattern_kind(call->funcid);
 
-				return pattern != ZARIS_PATTERN_NONE &&
-					bind_pattern(context, pattern, call->args, call->inputcollid);
-			}
+			return pattern != ZARIS_PATTERN_NONE &&
+				   bind_pattern(context, pattern, call->args, call->inputcollid);
+		}
 		default:
 			return false;
 	}
@@ -355,13 +355,13 @@ zaris_quals_match(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, L
 {
 	ZarisKeyQuals *quals = palloc0(sizeof(*quals));
 	ZarisBinding **patterns = palloc0(table->n_key_columns * sizeof(ZarisBinding *));
-	ListCell   *cell;
+	ListCell	  *cell;
 
 	quals->table = table;
 	quals->bound = palloc0(table->n_key_columns * sizeof(ZarisBinding *));
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
-		ZarisBinding *binding = zaris_quals_bind(root, rel, table, lfirst_node(RestrictInfo, cell));
+		ZarisBinding  *binding = zaris_quals_bind(root, rel, table, lfirst_node(RestrictInfo, cell));
 		ZarisBinding **place;
 
 		if (binding == NULL)
@@ -387,7 +387,7 @@ zaris_quals_are_complete(const ZarisKeyQuals *quals)
 double
 zaris_quals_n_keys(const ZarisKeyQuals *quals)
 {
-	double		n = 1;
+	double n = 1;
 
 	for (int i = 0; i < quals->n_bound; i++)
 		n *= quals->bound[i]->n_values;
@@ -397,7 +397,7 @@ zaris_quals_n_keys(const ZarisKeyQuals *quals)
 List *
 zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array)
 {
-	List	   *expressions = NIL;
+	List *expressions = NIL;
 
 	*is_array = NIL;
 	for (int i = 0; i < n_used; i++)
@@ -411,7 +411,7 @@ zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array)
 bool
 zaris_quals_imply(const ZarisKeyQuals *quals, int n_used, const RestrictInfo *clause)
 {
-	bool		is_get = n_used == quals->table->n_key_columns;
+	bool is_get = n_used == quals->table->n_key_columns;
 
 	for (int i = 0; i < n_used; i++)
 	{
@@ -446,7 +446,7 @@ reason_of_binding(const ZarisKeyQuals *quals, int n_used, const ZarisBinding *bi
 static char *
 reason_of_columns(RelOptInfo *rel, const ZarisTable *table, const RestrictInfo *clause)
 {
-	Bitmapset  *attributes = NULL;
+	Bitmapset	  *attributes = NULL;
 	StringInfoData others;
 
 	initStringInfo(&others);
@@ -469,9 +469,9 @@ reason_of_columns(RelOptInfo *rel, const ZarisTable *table, const RestrictInfo *
 char *
 zaris_quals_reason(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *quals, int n_used, RestrictInfo *clause)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, quals->bindings)
+	foreach (cell, quals->bindings)
 	{
 		ZarisBinding *binding = lfirst(cell);
 

@@ -28,11 +28,11 @@
 /* What a clause says of one key column. */
 typedef struct ZarisBinding
 {
-	RestrictInfo *clause;
-	int			key_index;		/* of the column, in template order */
-	List	   *values;			/* Exprs; the column's values are the union of theirs */
-	List	   *is_array;		/* of int, for each of them */
-	double		n_values;		/* estimate */
+	RestrictInfo	*clause;
+	int				 key_index; /* of the column, in template order */
+	List			*values;	/* Exprs; the column's values are the union of theirs */
+	List			*is_array;	/* of int, for each of them */
+	double			 n_values;	/* estimate */
 	ZarisPatternKind pattern;	/* else values has one element, the pattern */
 } ZarisBinding;
 
@@ -40,10 +40,10 @@ typedef struct ZarisBinding
 typedef struct ZarisKeyQuals
 {
 	const ZarisTable *table;
-	List	   *bindings;		/* all that were understood */
-	int			n_bound;		/* leading key columns with values */
-	ZarisBinding **bound;		/* for each of these the best binding */
-	ZarisBinding *pattern;		/* of the first column behind them, or NULL */
+	List			 *bindings; /* all that were understood */
+	int				  n_bound;	/* leading key columns with values */
+	ZarisBinding	**bound;	/* for each of these the best binding */
+	ZarisBinding	 *pattern;	/* of the first column behind them, or NULL */
 } ZarisKeyQuals;
 
 /* What one clause says, or NULL. */
@@ -74,4 +74,4 @@ extern bool zaris_quals_imply(const ZarisKeyQuals *quals, int n_used, const Rest
 extern char *zaris_quals_reason(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *quals, int n_used,
 								RestrictInfo *clause);
 
-#endif							/* ZARIS_FDW_QUALS_H */
+#endif /* ZARIS_FDW_QUALS_H */

@@ -28,21 +28,21 @@
 
 typedef struct ReadState
 {
-	EState	   *estate;
-	ZarisTable *table;
-	ZarisLookup *lookup;
-	ZarisFetch *fetch;
-	int			row_hint;
-	Oid			userid;
-	ZarisSession *session;		/* found with the first row */
-	bool		running;
-	bool		finished;
-	ZarisGets  *gets;			/* Get */
-	ZarisGuard *guard;			/* Scan; NULL = none yet */
+	EState		 *estate;
+	ZarisTable	 *table;
+	ZarisLookup	 *lookup;
+	ZarisFetch	 *fetch;
+	int			  row_hint;
+	Oid			  userid;
+	ZarisSession *session; /* found with the first row */
+	bool		  running;
+	bool		  finished;
+	ZarisGets	 *gets;			/* Get */
+	ZarisGuard	 *guard;		/* Scan; NULL = none yet */
 	MemoryContext scan_context; /* its guard and prefix */
 	MemoryContext row_context;	/* what the present row points to */
 
-	bool		counting;		/* EXPLAIN ANALYZE */
+	bool			counting; /* EXPLAIN ANALYZE */
 	ZarisScanCounts counts;
 } ReadState;
 
@@ -53,7 +53,7 @@ static ZarisClientStats
 stats_before(const ReadState *state)
 {
 	if (!state->counting)
-		return (ZarisClientStats) {0};
+		return (ZarisClientStats){0};
 	return *zaris_client_stats(state->session->client);
 }
 
@@ -90,7 +90,7 @@ dropped_keys(const ReadState *state)
 static bool
 begin_scan(ReadState *state)
 {
-	MemoryContext caller = MemoryContextSwitchTo(state->scan_context);
+	MemoryContext	 caller = MemoryContextSwitchTo(state->scan_context);
 	ZarisScanRequest request = {
 		.record = state->table->record,
 		.want = state->fetch->want,
@@ -100,11 +100,11 @@ begin_scan(ReadState *state)
 		.row_hint = state->row_hint,
 	};
 	StringInfoData prefix;
-	bool		possible;
+	bool		   possible;
 
 	initStringInfo(&prefix);
 	possible = zaris_lookup_prefix(state->lookup, &prefix);
-	request.prefix = (ZarisBytes) {prefix.data, prefix.len};
+	request.prefix = (ZarisBytes){prefix.data, prefix.len};
 	if (possible)
 		state->guard = zaris_guard_scan(state->session, state->scan_context, &request);
 	MemoryContextSwitchTo(caller);
@@ -157,7 +157,7 @@ static bool
 next_record(ReadState *state, ZarisRecord *record)
 {
 	ZarisClientStats before;
-	bool		found;
+	bool			 found;
 
 	if (state->finished)
 		return false;
@@ -178,8 +178,8 @@ void
 zaris_begin_foreign_scan(ForeignScanState *node, int eflags)
 {
 	ForeignScan *plan = (ForeignScan *) node->ss.ps.plan;
-	List	   *private = plan->fdw_private;
-	ReadState  *state;
+	List *private = plan->fdw_private;
+	ReadState *state;
 
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -194,7 +194,7 @@ zaris_begin_foreign_scan(ForeignScanState *node, int eflags)
 	state->userid = ForeignScanCheckAsUser(plan, state->estate);
 	if (!OidIsValid(state->userid))
 		state->userid = GetUserId();
-	state->counting = state->estate->es_instrument != 0;	/* the node's own is made later */
+	state->counting = state->estate->es_instrument != 0; /* the node's own is made later */
 	if (intVal(list_nth(private, ZARIS_PRIVATE_OPERATION)) == ZARIS_SCAN_GET)
 		state->gets = zaris_gets_create(state->table, state->fetch, state->lookup);
 	state->scan_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw scan", ALLOCSET_DEFAULT_SIZES);
@@ -204,9 +204,9 @@ zaris_begin_foreign_scan(ForeignScanState *node, int eflags)
 TupleTableSlot *
 zaris_iterate_foreign_scan(ForeignScanState *node)
 {
-	ReadState  *state = node->fdw_state;
+	ReadState	   *state = node->fdw_state;
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
-	ZarisRecord record;
+	ZarisRecord		record;
 
 	ExecClearTuple(slot);
 	if (!state->running)
@@ -214,7 +214,7 @@ zaris_iterate_foreign_scan(ForeignScanState *node)
 	while (next_record(state, &record))
 	{
 		MemoryContext caller;
-		bool		stored;
+		bool		  stored;
 
 		/* what this very statement has created is none of the rows that it reads (written.h) */
 		if (zaris_written_created(state->estate, state->table->serverid, record.key))
@@ -240,7 +240,7 @@ zaris_rescan_foreign_scan(ForeignScanState *node)
 void
 zaris_end_foreign_scan(ForeignScanState *node)
 {
-	ReadState  *state = node->fdw_state;
+	ReadState *state = node->fdw_state;
 
 	if (state == NULL)
 		return;
@@ -260,7 +260,7 @@ ZarisScanCounts
 zaris_scan_counts(const ForeignScanState *node)
 {
 	const ReadState *state = node->fdw_state;
-	ZarisScanCounts counts = {0};
+	ZarisScanCounts	 counts = {0};
 
 	if (state == NULL)
 		return counts;

@@ -18,29 +18,29 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#define DEFAULT_FETCH_SIZE	1000
-#define DEFAULT_BATCH_SIZE	1000
+#define DEFAULT_FETCH_SIZE 1000
+#define DEFAULT_BATCH_SIZE 1000
 
 /* What the catalog says of one column's purpose. */
 typedef struct ColumnOptions
 {
-	const char *role;			/* or NULL */
+	const char *role; /* or NULL */
 	const char *field;
 } ColumnOptions;
 
 static ZarisBytes
 bytes_of(const char *text)
 {
-	return (ZarisBytes) {text, strlen(text)};
+	return (ZarisBytes){text, strlen(text)};
 }
 
 /* The type's side of a column: how its values are read and written. */
 static void
 describe_type(ZarisColumn *column)
 {
-	Oid			input;
-	Oid			output;
-	bool		is_varlena;
+	Oid	 input;
+	Oid	 output;
+	bool is_varlena;
 
 	column->base_type = getBaseTypeAndTypmod(column->type, &column->typmod);
 	column->codec = zaris_canonical_kind(column->base_type);
@@ -93,14 +93,14 @@ read_template(ZarisTable *table, const char *template)
 				 errdetail("%s", problem)));
 	table->parts = palloc0(list_length(words) * sizeof(ZarisTemplatePart));
 	table->key_columns = palloc0(list_length(words) * sizeof(ZarisColumn *));
-	foreach(cell, words)
+	foreach (cell, words)
 	{
 		ZarisTemplateWord *word = lfirst(cell);
 		ZarisTemplatePart *part = &table->parts[table->n_parts++];
 
 		if (!word->is_column)
 		{
-			part->literal = (ZarisBytes) {word->text, word->len};
+			part->literal = (ZarisBytes){word->text, word->len};
 			continue;
 		}
 		part->column = find_column(table, word->text);
@@ -150,8 +150,7 @@ set_once(const ZarisTable *table, ZarisColumn **place, ZarisColumn *column, cons
 				(errcode(ERRCODE_FDW_INVALID_COLUMN_NAME),
 				 errmsg("foreign table \"%s\" has two %s columns, \"%s\" and \"%s\"",
 						table->name, what, (*place)->name, column->name),
-				 strcmp(what, "value") == 0 ?
-				 errhint("Layout 'string' has one value column; layout 'hash' has one column a field.") : 0));
+				 strcmp(what, "value") == 0 ? errhint("Layout 'string' has one value column; layout 'hash' has one column a field.") : 0));
 	*place = column;
 }
 
@@ -241,11 +240,11 @@ read_columns(ZarisTable *table, TupleDesc descriptor)
 	for (int i = 0; i < descriptor->natts; i++)
 	{
 		Form_pg_attribute attribute = TupleDescAttr(descriptor, i);
-		ZarisColumn *column = &table->columns[i];
+		ZarisColumn		 *column = &table->columns[i];
 
 		column->attnum = attribute->attnum;
 		if (attribute->attisdropped)
-			continue;			/* no name, role NONE */
+			continue; /* no name, role NONE */
 		refuse_generated(table, attribute);
 		column->name = pstrdup(NameStr(attribute->attname));
 		column->type = attribute->atttypid;
@@ -261,9 +260,9 @@ read_roles(ZarisTable *table)
 {
 	for (int i = 0; i < table->n_columns; i++)
 	{
-		ZarisColumn *column = &table->columns[i];
+		ZarisColumn	 *column = &table->columns[i];
 		ColumnOptions options;
-		List	   *list;
+		List		 *list;
 
 		if (column->name == NULL)
 			continue;
@@ -283,7 +282,7 @@ ZarisTable *
 zaris_table_open(Relation relation)
 {
 	ForeignTable *foreign = GetForeignTable(RelationGetRelid(relation));
-	ZarisTable *table = palloc0(sizeof(*table));
+	ZarisTable	 *table = palloc0(sizeof(*table));
 	const char *template = zaris_option_text(foreign->options, "key");
 	const char *layout = zaris_option_text(foreign->options, "layout");
 

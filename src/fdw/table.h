@@ -22,78 +22,78 @@
 
 typedef enum ZarisLayout
 {
-	ZARIS_LAYOUT_STRING,		/* one value column */
-	ZARIS_LAYOUT_HASH			/* each field column is a hash field, NULL = missing */
+	ZARIS_LAYOUT_STRING, /* one value column */
+	ZARIS_LAYOUT_HASH	 /* each field column is a hash field, NULL = missing */
 } ZarisLayout;
 
 typedef enum ZarisColumnRole
 {
-	ZARIS_COLUMN_NONE,			/* dropped: not stored, not read */
+	ZARIS_COLUMN_NONE, /* dropped: not stored, not read */
 	ZARIS_COLUMN_KEY,
-	ZARIS_COLUMN_VALUE,			/* layout string: exactly one */
-	ZARIS_COLUMN_FIELD,			/* layout hash */
-	ZARIS_COLUMN_VERSION,		/* bigint */
-	ZARIS_COLUMN_EXPIRES_AT		/* timestamptz */
+	ZARIS_COLUMN_VALUE,		/* layout string: exactly one */
+	ZARIS_COLUMN_FIELD,		/* layout hash */
+	ZARIS_COLUMN_VERSION,	/* bigint */
+	ZARIS_COLUMN_EXPIRES_AT /* timestamptz */
 } ZarisColumnRole;
 
 typedef enum ZarisCodecKind
 {
-	ZARIS_CODEC_TEXT,			/* text, varchar, char(n), name ... : bytes of the type's text form, checked for the encoding */
-	ZARIS_CODEC_BYTES,			/* bytea: raw */
-	ZARIS_CODEC_INTEGER,		/* int2, int4, int8: decimal, canonical in keys */
+	ZARIS_CODEC_TEXT,	 /* text, varchar, char(n), name ... : bytes of the type's text form, checked for the encoding */
+	ZARIS_CODEC_BYTES,	 /* bytea: raw */
+	ZARIS_CODEC_INTEGER, /* int2, int4, int8: decimal, canonical in keys */
 	ZARIS_CODEC_BOOLEAN,
 	ZARIS_CODEC_UUID,
 	ZARIS_CODEC_DATE,
 	ZARIS_CODEC_TIMESTAMPTZ,
 	ZARIS_CODEC_ENUM,
-	ZARIS_CODEC_OTHER			/* any type with text input and output; not for keys */
+	ZARIS_CODEC_OTHER /* any type with text input and output; not for keys */
 } ZarisCodecKind;
 
 typedef struct ZarisColumn
 {
-	AttrNumber	attnum;
-	char	   *name;
-	ZarisColumnRole role;
-	Oid			type;			/* as declared */
-	Oid			base_type;		/* behind domains */
-	int32		typmod;			/* the base type's, behind domains */
-	Oid			collation;
-	bool		not_null;
-	ZarisCodecKind codec;
+	AttrNumber			attnum;
+	char			   *name;
+	ZarisColumnRole		role;
+	Oid					type;	   /* as declared */
+	Oid					base_type; /* behind domains */
+	int32				typmod;	   /* the base type's, behind domains */
+	Oid					collation;
+	bool				not_null;
+	ZarisCodecKind		codec;
 	struct ZarisDomain *domain; /* canonical.h; NULL when the type is no domain */
-	ZarisBytes	field;			/* FIELD: its name in the hash */
-	FmgrInfo	input;			/* the declared type's: checks domains and typmods */
-	Oid			input_ioparam;
-	FmgrInfo	output;
+	ZarisBytes			field;	/* FIELD: its name in the hash */
+	FmgrInfo			input;	/* the declared type's: checks domains and typmods */
+	Oid					input_ioparam;
+	FmgrInfo			output;
 } ZarisColumn;
 
 typedef struct ZarisTemplatePart
 {
-	ZarisBytes	literal;		/* when column is NULL */
+	ZarisBytes	 literal; /* when column is NULL */
 	ZarisColumn *column;
 } ZarisTemplatePart;
 
 typedef struct ZarisTable
 {
-	Oid			relid;
-	Oid			serverid;
-	char	   *name;			/* of the relation, unqualified */
-	ZarisLayout layout;
-	ZarisRecordKind record;
-	int			n_columns;
-	ZarisColumn *columns;		/* by attnum - 1 */
-	int			n_parts;		/* columns and literals alternate; "" is never a part */
+	Oid				   relid;
+	Oid				   serverid;
+	char			  *name; /* of the relation, unqualified */
+	ZarisLayout		   layout;
+	ZarisRecordKind	   record;
+	int				   n_columns;
+	ZarisColumn		  *columns; /* by attnum - 1 */
+	int				   n_parts; /* columns and literals alternate; "" is never a part */
 	ZarisTemplatePart *parts;
-	int			n_key_columns;
-	ZarisColumn **key_columns;	/* in template order */
-	ZarisColumn *value;			/* or NULL */
-	ZarisColumn *version;
-	ZarisColumn *expires_at;
-	int			n_fields;
-	ZarisColumn **fields;
-	int			fetch_size;
-	int			batch_size;
-	bool		read_only;
+	int				   n_key_columns;
+	ZarisColumn		 **key_columns; /* in template order */
+	ZarisColumn		  *value;		/* or NULL */
+	ZarisColumn		  *version;
+	ZarisColumn		  *expires_at;
+	int				   n_fields;
+	ZarisColumn		 **fields;
+	int				   fetch_size;
+	int				   batch_size;
+	bool			   read_only;
 } ZarisTable;
 
 /* Read a relation's options and columns; palloc'd in the current context. Raises what is wrong, with column and hint. */
@@ -127,4 +127,4 @@ extern bool zaris_key_parse(const ZarisTable *table, ZarisBytes key, Datum *valu
 /* Whether parsing the formatted key of these values gives the same key columns (by bytes) back: else there can be no such row. */
 extern bool zaris_key_is_exact(const ZarisTable *table, const Datum *values, ZarisBytes key);
 
-#endif							/* ZARIS_FDW_TABLE_H */
+#endif /* ZARIS_FDW_TABLE_H */

@@ -35,9 +35,9 @@ take_literal(const char *at, StringInfo literal)
 static bool
 has_column(List *words, const char *name)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, words)
+	foreach (cell, words)
 	{
 		ZarisTemplateWord *word = lfirst(cell);
 
@@ -51,8 +51,8 @@ has_column(List *words, const char *name)
 static ZarisTemplateWord *
 take_column(const char **at, List *words, const char **problem)
 {
-	const char *name = *at + 1;
-	const char *end = strchr(name, '>');
+	const char		  *name = *at + 1;
+	const char		  *end = strchr(name, '>');
 	ZarisTemplateWord *word;
 
 	if (end == NULL)
@@ -78,13 +78,13 @@ take_column(const char **at, List *words, const char **problem)
 List *
 zaris_template_words(const char *text, const char **problem)
 {
-	List	   *words = NIL;
-	bool		any_column = false;
-	bool		after_column = false;
+	List *words = NIL;
+	bool  any_column = false;
+	bool  after_column = false;
 
 	while (*text != '\0')
 	{
-		StringInfoData literal;
+		StringInfoData	   literal;
 		ZarisTemplateWord *word;
 
 		initStringInfo(&literal);
@@ -119,10 +119,10 @@ zaris_template_words(const char *text, const char **problem)
 bool
 zaris_template_check(const char *text, const char **problem)
 {
-	List	   *words = zaris_template_words(text, problem);
+	List *words = zaris_template_words(text, problem);
 
 	if (words == NIL)
 		return false;
-	list_free_deep(words);		/* the texts are small and go with the context */
+	list_free_deep(words); /* the texts are small and go with the context */
 	return true;
 }

@@ -11,9 +11,9 @@
 
 typedef struct ZarisTemplateWord
 {
-	bool		is_column;
-	char	   *text;			/* a column's name, or literal text with "<<" resolved; NUL-terminated */
-	int			len;
+	bool  is_column;
+	char *text; /* a column's name, or literal text with "<<" resolved; NUL-terminated */
+	int	  len;
 } ZarisTemplateWord;
 
 /*
@@ -22,4 +22,4 @@ typedef struct ZarisTemplateWord
  */
 extern List *zaris_template_words(const char *text, const char **problem);
 
-#endif							/* ZARIS_FDW_TEMPLATE_H */
+#endif /* ZARIS_FDW_TEMPLATE_H */
