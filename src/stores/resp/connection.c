@@ -2,6 +2,7 @@
  * connection.c
  *	  One connection to one node: see connection.h for its states and its ring.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,7 +205,6 @@ static void
 become_ready(ZarisConnection *connection)
 {
 	connection->state = ZARIS_CONNECTION_READY;
-	connection->is_fresh = true;
 	connection->has_setup = true;
 	if (!connection->whole_timeout && connection->timer != NULL)
 		zaris_timer_stop(connection->timer);
@@ -400,6 +400,7 @@ stream_received(void *context, const char *data, size_t len)
 	ZarisReaderStep step;
 	ZarisReply	reply;
 
+	connection->just_heard = true;
 	zaris_reader_feed(&connection->reader, data, len);
 	while ((step = zaris_reader_next(&connection->reader, &reply)) == ZARIS_READER_REPLY)
 	{
@@ -410,6 +411,7 @@ stream_received(void *context, const char *data, size_t len)
 	if (step == ZARIS_READER_BAD)
 		fail_by_garbage(connection, connection->reader.status, connection->reader.problem);
 	connection->hooks->settled(connection);
+	connection->just_heard = false;
 }
 
 static void
@@ -425,8 +427,12 @@ stream_opened(void *context, const char *error)
 		try_candidate(connection, error);
 	}
 	else
+	{
+		connection->just_heard = true;
 		begin_login(connection);
+	}
 	connection->hooks->settled(connection);
+	connection->just_heard = false;
 }
 
 static void
@@ -548,7 +554,6 @@ write_composed(ZarisConnection *connection)
 {
 	bool		ok;
 
-	connection->is_fresh = false;
 	ok = zaris_stream_write(connection->stream, connection->out.data, connection->out.len);
 	connection->flushed += connection->out.len;
 	zaris_out_clear(&connection->out);
@@ -590,7 +595,7 @@ zaris_connection_advance(ZarisConnection *connection)
 			return;
 
 		/* A server may have closed an idle connection: what was sent into it would be in doubt. */
-		else if (idle && !connection->is_fresh && !zaris_stream_is_alive(connection->stream))
+		else if (idle && !connection->just_heard && !zaris_stream_is_alive(connection->stream))
 			drop_stream(connection);
 	}
 	if (connection->state == ZARIS_CONNECTION_CLOSED && connection->ring_count > 0)
@@ -636,11 +641,14 @@ zaris_connection_free(ZarisConnection *connection)
 void
 zaris_connection_set_address(ZarisConnection *connection, const ZarisAddress *address, const char *ip)
 {
-	if (connection->address.host[0] != '\0' && !zaris_address_equal(&connection->address, address) &&
-		(connection->stream != NULL || connection->ring_count > 0))
-		fail_text(connection, ZARIS_TRANSPORT_ERROR, "the node's place was taken by another");
-	connection->address = *address;
-	strncpy(connection->ip, ip, sizeof(connection->ip) - 1);
+	if (!zaris_address_equal(&connection->address, address))
+	{
+		if (connection->stream != NULL || connection->ring_count > 0)
+			fail_text(connection, ZARIS_TRANSPORT_ERROR, "the node's place was taken by another");
+		connection->address = *address;
+	}
+	if (strcmp(connection->ip, ip) != 0)
+		snprintf(connection->ip, sizeof(connection->ip), "%s", ip);
 }
 
 /*

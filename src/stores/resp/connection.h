@@ -125,7 +125,7 @@ struct ZarisConnection
 	uint64_t	generation;		/* +1 with each stream that goes */
 	int			setup_replies;	/* SETUP: still to come */
 	bool		has_setup;		/* this stream went through SETUP: another login does not repeat it */
-	bool		is_fresh;		/* nothing was sent since the login, so the stream need not be looked at first */
+	bool		just_heard;		/* in a callback that proves the peer to be there: the stream need not be looked at */
 	bool		knows_script[ZARIS_SCRIPT_COUNT];	/* its text was sent on this stream */
 
 	ZarisReader reader;

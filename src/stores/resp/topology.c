@@ -51,6 +51,12 @@ origin_host(const ZarisAddress *origin)
 	return origin->port > 0 ? origin->host : "127.0.0.1";
 }
 
+static bool
+is_host(const ZarisNode *node, const ZarisReply *text)
+{
+	return strlen(node->address.host) == text->len && memcmp(node->address.host, text->data, text->len) == 0;
+}
+
 /*
  * Enter a node. Its index; -1: it cannot be reached by us; -2: the reply is malformed.
  */
@@ -74,7 +80,7 @@ add_node(ZarisTopology *topology, const NodeText *text, const ZarisAddress *orig
 
 	node = &topology->nodes[index];
 	if (has_text(&text->endpoint) && has_text(&text->ip) && text->ip.len < sizeof(node->ip) &&
-		memchr(text->ip.data, '\0', text->ip.len) == NULL)
+		memchr(text->ip.data, '\0', text->ip.len) == NULL && !is_host(node, &text->ip))
 	{
 		memcpy(node->ip, text->ip.data, text->ip.len);
 		node->ip[text->ip.len] = '\0';
