@@ -12,7 +12,8 @@ EXTENSION = zaris_fdw
 DATA = zaris_fdw--0.1.sql
 PGFILEDESC = "zaris_fdw - foreign data wrapper for partitioned key/value stores"
 
-CORE_OBJS = $(sort $(patsubst %.c,%.o,$(wildcard src/client/*.c src/stores/*.c src/stores/resp/*.c)))
+CORE_OBJS = $(sort $(patsubst %.c,%.o,$(wildcard src/client/*.c src/stores/*.c src/stores/resp/*.c \
+	src/stores/lmdb/*.c)))
 OBJS = zaris_fdw.o $(CORE_OBJS) \
 	$(sort $(patsubst %.c,%.o,$(wildcard src/backend/*.c src/fdw/*.c)))
 EXTRA_CLEAN = $(OBJS:.o=.d) tmp_check log output_iso
@@ -25,7 +26,7 @@ PG_CONFIG ?= pg_config
 PG_CPPFLAGS = -Isrc
 PG_CFLAGS = -std=gnu11 -fvisibility=hidden -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers -MMD -MP $(ZARIS_CFLAGS)
-SHLIB_LINK = -luv -lcrypto -lxxhash -Wl,--exclude-libs,ALL -Wl,-Bsymbolic $(ZARIS_LDFLAGS)
+SHLIB_LINK = -luv -lcrypto -lxxhash -llmdb -Wl,--exclude-libs,ALL -Wl,-Bsymbolic $(ZARIS_LDFLAGS)
 
 # Bitcode for JIT needs the very clang that PostgreSQL was built with, and this code gains nothing by it.
 override with_llvm := $(or $(with_llvm),no)

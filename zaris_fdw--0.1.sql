@@ -70,3 +70,9 @@ CREATE FUNCTION zaris_refresh_map(server name) RETURNS bigint
     LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME';
 
 COMMENT ON FUNCTION zaris_refresh_map(name) IS 'fetches the cluster map of a server anew';
+
+-- Remove an embedded store of this database, zaris://inproc/NAME, and all that it holds.
+CREATE FUNCTION zaris_drop_store(name text) RETURNS void
+    LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME';
+
+COMMENT ON FUNCTION zaris_drop_store(text) IS 'removes an embedded store of this database and all that it holds';

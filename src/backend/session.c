@@ -24,6 +24,7 @@
 #include "backend/host.h"
 #include "backend/session.h"
 #include "backend/settings.h"
+#include "backend/writerlock.h"
 
 #define MS		   UINT64_C(1000)
 #define MOST_SEEDS 6 /* that a message names */
@@ -168,6 +169,7 @@ open_client(const ZarisSessionOptions *options)
 		.user = options->user,
 		.password = options->password,
 		.client_name = "zaris_fdw",
+		.directory = zaris_store_directory(),
 		.connect_timeout_us = options->connect_timeout_ms * MS,
 		.map_refresh_wait_us = zaris_setting_map_refresh_wait * MS, /* until the first guard is made */
 	};
@@ -209,6 +211,7 @@ zaris_session_open(const ZarisSessionOptions *options)
 	session->map_refresh_wait_ms = options->map_refresh_wait_ms;
 	session->server_hash = GetSysCacheHashValue1(FOREIGNSERVEROID, ObjectIdGetDatum(options->serverid));
 	session->mapping_hash = GetSysCacheHashValue1(USERMAPPINGOID, ObjectIdGetDatum(options->umid));
+	session->store_name = MemoryContextStrdup(context, options->url.name);
 	session->client = open_client(options);
 	session->handed_out = true;
 

@@ -9,6 +9,7 @@
 #include "backend/compat.h"
 #include "backend/host.h"
 #include "backend/wait.h"
+#include "backend/writerlock.h"
 
 /* True = the wait is over. May not raise. */
 typedef bool (*Condition)(void *context);
@@ -68,20 +69,33 @@ sleep_ms(ZarisClient *client, uint64 deadline)
 	return timeout < 0 || left < (uint64) timeout ? (int) Min(left, (uint64) INT_MAX) : timeout;
 }
 
+/* One turn, and whatever it brought to be said or obeyed. */
+static void
+turn(const ZarisSession *session)
+{
+	ZarisWriterLock lock;
+
+	zaris_writer_lock(session, &lock);
+	zaris_client_turn(session->client);
+	zaris_writer_unlock(&lock);
+	zaris_host_write_log();
+	CHECK_FOR_INTERRUPTS();
+}
+
 /*
  * Turn until the condition holds.  A turn comes first and last: answers that are there already need no sleep, and
  * libuv tells epoll of new work only in a turn.  deadline: for what has none of its own in the client.
  */
 static void
-wait_for(ZarisClient *client, Condition condition, void *context, uint64 deadline)
+wait_for(const ZarisSession *session, Condition condition, void *context, uint64 deadline)
 {
+	ZarisClient *client = session->client;
+
 	for (;;)
 	{
 		int timeout;
 
-		zaris_client_turn(client);
-		zaris_host_write_log();
-		CHECK_FOR_INTERRUPTS();
+		turn(session);
 		if (condition(context))
 			break;
 		timeout = sleep_ms(client, deadline);
@@ -119,7 +133,7 @@ zaris_wait_batch_below(ZarisGuard *guard, int pending)
 
 	/* The deadline holds while somebody waits. An error ends the batch, so it need not be put back then. */
 	zaris_batch_set_deadline(guard->batch, zaris_deadline(guard->session));
-	wait_for(guard->session->client, batch_is_below, &wait, ZARIS_NO_DEADLINE);
+	wait_for(guard->session, batch_is_below, &wait, ZARIS_NO_DEADLINE);
 	zaris_batch_set_deadline(guard->batch, ZARIS_NO_DEADLINE);
 }
 
@@ -132,9 +146,7 @@ zaris_wait_batch(ZarisGuard *guard)
 void
 zaris_wait_poll(ZarisGuard *guard)
 {
-	zaris_client_turn(guard->session->client);
-	zaris_host_write_log();
-	CHECK_FOR_INTERRUPTS();
+	turn(guard->session);
 }
 
 typedef struct ScanWait
@@ -163,7 +175,7 @@ zaris_wait_scan(ZarisGuard *guard, ZarisRecord *record)
 		return wait.step;
 
 	zaris_scan_set_deadline(guard->scan, zaris_deadline(guard->session));
-	wait_for(guard->session->client, scan_has_step, &wait, ZARIS_NO_DEADLINE);
+	wait_for(guard->session, scan_has_step, &wait, ZARIS_NO_DEADLINE);
 	zaris_scan_set_deadline(guard->scan, ZARIS_NO_DEADLINE);
 	return wait.step;
 }
@@ -196,6 +208,6 @@ zaris_wait_map(ZarisSession *session, uint64 generation)
 
 	if (zaris_client_want_map(session->client, generation))
 		return true;
-	wait_for(session->client, map_wait_is_over, &wait, wait.deadline);
+	wait_for(session, map_wait_is_over, &wait, wait.deadline);
 	return map_is_newer(&wait);
 }

@@ -266,6 +266,8 @@ zaris_batch_submit(ZarisBatch *batch, ZarisOperation *operation)
 		zaris_client_read_clock(client);
 	batch->submits++;
 	batch->pending++;
+	if (zaris_operation_is_write(operation))
+		batch->writes++;
 	if (batch->pending == 1)
 		arm_deadline(batch);
 
@@ -276,10 +278,12 @@ zaris_batch_submit(ZarisBatch *batch, ZarisOperation *operation)
 }
 
 void
-zaris_batch_finished_one(ZarisBatch *batch)
+zaris_batch_finished_one(ZarisBatch *batch, const ZarisOperation *operation)
 {
 	ZARIS_ASSERT(batch->pending > 0);
 	batch->pending--;
+	if (zaris_operation_is_write(operation))
+		batch->writes--;
 	if (batch->pending == 0)
 		arm_deadline(batch);
 }

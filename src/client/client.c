@@ -118,7 +118,7 @@ finish(ZarisClient *client, ZarisOperation *operation, ZarisStatus status)
 	client->stats.operations++;
 	if (status == ZARIS_OK)
 		client->stats.result_bytes += count_result_bytes(operation);
-	zaris_batch_finished_one(operation->batch);
+	zaris_batch_finished_one(operation->batch, operation);
 }
 
 /* What an attempt may have left behind must not look like a result of the next one. */
@@ -660,6 +660,7 @@ zaris_client_detach(ZarisClient *client, ZarisBatch *batch, bool broken)
 	zaris_batch_take_queue(batch);
 	zaris_link_remove(&batch->timed);
 	batch->pending = 0;
+	batch->writes = 0;
 }
 
 /* the client */
@@ -760,6 +761,19 @@ void
 zaris_client_set_map_refresh_wait(ZarisClient *client, uint64_t wait_us)
 {
 	client->map_refresh_wait_us = wait_us;
+}
+
+bool
+zaris_client_wants_lock(const ZarisClient *client)
+{
+	if (!(client->driver->capabilities & ZARIS_CAN_LOCK))
+		return false;
+	for (const ZarisLink *link = client->batches.next; link != &client->batches; link = link->next)
+	{
+		if (ZARIS_OF_LINK(ZarisBatch, all, link)->writes > 0)
+			return true;
+	}
+	return false;
 }
 
 /* A driver that can partition may have found a store that is not. */

@@ -72,6 +72,12 @@ extern int	zaris_client_connections(const ZarisClient *client);
  */
 extern void zaris_client_turn(ZarisClient *client);
 
+/*
+ * Whether the next turn may write to a store whose writers stand in line (ZARIS_CAN_LOCK): the host turns only while it
+ * holds the lock of that name then, since the store's own lock cannot be waited for interruptibly (I3).
+ */
+extern bool zaris_client_wants_lock(const ZarisClient *client);
+
 /* How long a wait may last before the next turn is due: milliseconds, 0 = turn again, -1 = until the fd is readable. */
 extern int	zaris_client_timeout_ms(ZarisClient *client);
 

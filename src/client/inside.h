@@ -91,6 +91,7 @@ struct ZarisBatch
 	ZarisLink	waiting;		/* client->waiting while it has a queue */
 	ZarisLink	timed;			/* client->timed while it has a deadline and something to do */
 	int			pending;		/* submitted and not done */
+	int			writes;			/* ... of these, writes */
 	unsigned	submits;
 	uint64_t	deadline_us;
 	bool		expiring;		/* its deadline passed: answers that come now end operations */
@@ -140,7 +141,7 @@ extern void zaris_refresh_fetched(ZarisClient *client, ZarisStatus status, const
 /* batch.c */
 extern void zaris_batch_enqueue(ZarisBatch *batch, ZarisOperation *operation);
 extern ZarisOperation *zaris_batch_take_queue(ZarisBatch *batch);
-extern void zaris_batch_finished_one(ZarisBatch *batch);
+extern void zaris_batch_finished_one(ZarisBatch *batch, const ZarisOperation *operation);
 
 /* scan.c */
 extern void zaris_scan_abandon_link(ZarisScanLink *link);

@@ -177,6 +177,12 @@ typedef struct ZarisStoreDriver
 	/* Break off what was sent but not answered to this node; each ends as TransportError, Unknown. */
 	void		(*disconnect) (ZarisStore *store, int id);
 
+	/*
+	 * Remove an embedded store and its files, or NULL. NotFound: there is none; Unavailable: somebody has it open.
+	 * *problem: a sentence that holds until the next call.
+	 */
+	ZarisStatus (*drop) (const char *directory, const char *name, const char **problem);
+
 	/* Open connections, for zaris_connections: the callback is called once for each. */
 	int			(*connections) (ZarisStore *store);
 } ZarisStoreDriver;

@@ -5,14 +5,18 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_user_mapping.h"
 #include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
 #include "backend/compat.h"
 #include "backend/error.h"
 #include "backend/wait.h"
+#include "backend/writerlock.h"
 #include "client/version.h"
 #include "fdw/functions.h"
 #include "fdw/options.h"
@@ -24,6 +28,7 @@ PG_FUNCTION_INFO_V1(zaris_version);
 PG_FUNCTION_INFO_V1(zaris_connections);
 PG_FUNCTION_INFO_V1(zaris_disconnect);
 PG_FUNCTION_INFO_V1(zaris_refresh_map);
+PG_FUNCTION_INFO_V1(zaris_drop_store);
 
 static Datum
 text_or_null(const char *text, bool *isnull)
@@ -211,4 +216,52 @@ zaris_refresh_map(PG_FUNCTION_ARGS)
 	if (!zaris_wait_map(session, zaris_client_map(session->client)->generation))
 		zaris_raise_map(session);
 	PG_RETURN_INT64((int64) zaris_client_map(session->client)->generation);
+}
+
+/*
+ * zaris_drop_store()
+ */
+
+/* This session's own connections to the store would be in the way. */
+static void
+close_sessions_of(const char *name)
+{
+	List	 *all = NIL;
+	ListCell *cell;
+
+	zaris_session_each(collect_session, &all);
+	foreach (cell, all)
+	{
+		ZarisSession *session = lfirst(cell);
+
+		if (strcmp(session->store_name, name) == 0)
+			(void) zaris_session_close(session->serverid);
+	}
+}
+
+Datum
+zaris_drop_store(PG_FUNCTION_ARGS)
+{
+	char				   *name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	const ZarisStoreDriver *driver = zaris_store_driver(ZARIS_SCHEME_INPROC);
+	const char			   *problem = NULL;
+	ZarisStatus				status;
+
+	if (!superuser() && !has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to drop an embedded store"),
+				 errdetail("Only superusers and members of pg_write_server_files may.")));
+
+	close_sessions_of(name);
+	status = driver->drop(zaris_store_directory(), name, &problem);
+	if (status == ZARIS_OK)
+		PG_RETURN_VOID();
+	ereport(ERROR,
+			(errcode(status == ZARIS_NOT_FOUND ? ERRCODE_UNDEFINED_OBJECT :
+					 status == ZARIS_UNAVAILABLE ? ERRCODE_OBJECT_IN_USE :
+					 ERRCODE_IO_ERROR),
+			 errmsg("could not drop store \"%s\"", name),
+			 problem ? errdetail_internal("%s", problem) : 0,
+			 status == ZARIS_UNAVAILABLE ? errhint("End the sessions that use it, or let them call zaris_disconnect().") : 0));
 }

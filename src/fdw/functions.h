@@ -17,5 +17,6 @@ extern PGDLLEXPORT Datum zaris_version(PG_FUNCTION_ARGS);	  /* a string's conten
 extern PGDLLEXPORT Datum zaris_connections(PG_FUNCTION_ARGS); /* this session's */
 extern PGDLLEXPORT Datum zaris_disconnect(PG_FUNCTION_ARGS);
 extern PGDLLEXPORT Datum zaris_refresh_map(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum zaris_drop_store(PG_FUNCTION_ARGS);
 
 #endif /* ZARIS_FDW_FUNCTIONS_H */

@@ -17,7 +17,10 @@
 #include "catalog/pg_foreign_table.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
+#include "catalog/pg_authid.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/syscache.h"
@@ -35,10 +38,11 @@
 #define YEAR_MS INT64_C(31557600000)
 
 #define CONNECT_TIMEOUT_MS 5000
+#define DEFAULT_URL "zaris://inproc/main"
 
 const ZarisOption zaris_option_table[] = {
-	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, NULL,
-	 "where the store is: redis://host[:port],...[/database], valkey:// likewise, or unix:///path; required"},
+	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, DEFAULT_URL,
+	 "where the store is: zaris://inproc/NAME, redis://host[:port],...[/database], valkey:// likewise, or unix:///path"},
 	{"max_attempts", SERVER, ZARIS_OPTION_INTEGER, NULL, 1, 1000, "3",
 	 "how often an operation is sent at most"},
 	{"backoff", SERVER, ZARIS_OPTION_DURATION, NULL, 0, 60000, "100ms",
@@ -306,7 +310,7 @@ parse_url(const char *value, ZarisUrl *url)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the scheme in option \"url\" is not supported by this version of zaris_fdw"),
-				 errhint("Use a url that begins with redis://, valkey:// or unix://.")));
+				 errhint("Use a url that begins with zaris://inproc/, redis://, valkey:// or unix://.")));
 }
 
 static void
@@ -372,14 +376,37 @@ check_password_required(List *options)
 			 errdetail("Only superusers may create or alter a user mapping that needs no password.")));
 }
 
+/* The default is the embedded store: it works with PostgreSQL alone. */
+static void
+server_url(List *options, ZarisUrl *url)
+{
+	const char *text = zaris_option_text(options, "url");
+
+	parse_url(text ? text : DEFAULT_URL, url);
+}
+
+/*
+ * An embedded store is files on the server's disk, whoever asks.  Its name is no path, but it can fill the disk.
+ */
+static void
+check_embedded(List *options)
+{
+	ZarisUrl url;
+
+	server_url(options, &url);
+	if (url.scheme != ZARIS_SCHEME_INPROC || superuser() ||
+		has_privs_of_role(GetUserId(), ROLE_PG_WRITE_SERVER_FILES))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied to create or alter a server with an embedded store"),
+			 errdetail("Only superusers and members of pg_write_server_files may, since the store is files on the server's disk."),
+			 errhint("Give the server a url that begins with redis://, valkey:// or unix:// to use a store of another process.")));
+}
+
 static void
 check_required(List *options, Oid catalog)
 {
-	if (catalog == SERVER && zaris_option_text(options, "url") == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_FDW_DYNAMIC_PARAMETER_VALUE_NEEDED),
-				 errmsg("option \"url\" is required for servers of zaris_fdw"),
-				 errhint("Add OPTIONS (url 'redis://host:port').")));
 	if (catalog == TABLE && zaris_option_text(options, "key") == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FDW_DYNAMIC_PARAMETER_VALUE_NEEDED),
@@ -407,6 +434,8 @@ zaris_options_validate(List *options, Oid catalog)
 		check_value(option, value);
 	}
 	check_required(options, catalog);
+	if (catalog == SERVER)
+		check_embedded(options);
 	if (catalog == MAPPING)
 		check_password_required(options);
 }
@@ -510,12 +539,18 @@ mapping_options(HeapTuple mapping)
  * one backend.
  */
 static void
-check_password(Oid userid, List *options)
+check_password(Oid serverid, Oid userid, List *options)
 {
 	const char *password = zaris_option_text(options, "password");
+	ZarisUrl	url;
 
 	if (superuser_arg(userid) || (password != NULL && password[0] != '\0') ||
 		!zaris_option_boolean(options, "password_required", true))
+		return;
+
+	/* No login, no way past one: who may use the server may use an embedded store. */
+	server_url(GetForeignServer(serverid)->options, &url);
+	if (url.scheme == ZARIS_SCHEME_INPROC)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_S_R_E_PROHIBITED_SQL_STATEMENT_ATTEMPTED),
@@ -540,12 +575,8 @@ open_session(Oid serverid, Oid umid, List *mapping)
 		.connect_timeout_ms = (int) zaris_option_duration_ms(server->options, "connect_timeout", CONNECT_TIMEOUT_MS),
 		.map_refresh_wait_ms = (int) zaris_option_duration_ms(server->options, "map_refresh_wait", -1),
 	};
-	const char *url = zaris_option_text(server->options, "url");
 
-	/* A server made while the wrapper had no validator. */
-	if (url == NULL)
-		check_required(server->options, SERVER);
-	parse_url(url, &options.url);
+	server_url(server->options, &options.url);
 	if (options.password != NULL && options.password[0] == '\0')
 		options.password = NULL;
 	return zaris_session_open(&options);
@@ -561,7 +592,7 @@ zaris_options_session(Oid serverid, Oid userid)
 
 	if (mapping != NULL)
 		ReleaseSysCache(mapping);
-	check_password(userid, options);
+	check_password(serverid, userid, options);
 	session = zaris_session_find(serverid, umid);
 	return session ? session : open_session(serverid, umid, options);
 }

@@ -4,10 +4,12 @@
  */
 #include "client/store.h"
 
+#include "stores/lmdb/lmdb.h"
 #include "stores/resp/resp.h"
 
 const ZarisStoreDriver *const zaris_store_drivers[] = {
 	&zaris_resp_driver,
+	&zaris_lmdb_driver,
 	NULL
 };
 

@@ -630,6 +630,7 @@ const ZarisStoreDriver zaris_lmdb_driver = {
 	.flush = lmdb_flush,
 	.detach = lmdb_detach,
 	.disconnect = lmdb_disconnect,
+	.drop = zaris_lmdb_drop,
 	.connections = lmdb_connections,
 };
 

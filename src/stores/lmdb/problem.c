@@ -46,7 +46,7 @@ static const CodeRule rules[] = {
 	{MDB_PANIC, ZARIS_TRANSPORT_ERROR, "an earlier write failed, so it must be opened again"},
 };
 
-static bool
+__attribute__((format(printf, 3, 0))) static bool
 fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list arguments)
 {
 	problem->status = status;
