@@ -360,7 +360,12 @@ find_ready(ZarisScan *scan, bool *all_over)
 		ScanWalk   *walk = ZARIS_OF_LINK(ScanWalk, link, link);
 
 		if (walk->pages != NULL && walk->pages->state == SCAN_PAGE_READY)
+		{
+			/* The next time another node's turn comes first, so that all of them are kept busy. */
+			zaris_link_remove(&walk->link);
+			zaris_link_add(&scan->walks, &walk->link);
 			return walk->pages;
+		}
 		if (!zaris_walk_is_over(walk))
 			*all_over = false;
 	}
@@ -419,12 +424,20 @@ zaris_scan_next(ZarisScan *scan, ZarisRecord *record)
 {
 	ZarisScanStep step;
 
-	while (!take_step(scan, record, &step))
-		continue;
+	for (;;)
+	{
+		while (!take_step(scan, record, &step))
+			continue;
+		if (!scan->client->unflushed)
+			return step;
 
-	/* What was asked for goes out now: the reader may use its rows for a while before it turns the client. */
-	zaris_client_flush(scan->client);
-	return step;
+		/* What was asked for goes out now: the reader may use its rows for a while before it turns the client. */
+		zaris_client_flush(scan->client);
+
+		/* A store that answers at once has done so, and would not wake anybody who waits for it. */
+		if (step != ZARIS_SCAN_WAIT)
+			return step;
+	}
 }
 
 /* life */

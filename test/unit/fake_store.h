@@ -14,7 +14,7 @@
 #include "client/scan.h"
 
 #define FAKE_NODES	8
-#define FAKE_LOG	4096
+#define FAKE_LOG	16384
 
 typedef struct FakeKey
 {
