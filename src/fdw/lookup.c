@@ -160,17 +160,17 @@ is_new_value(LookupColumn *column, Datum value)
 	return !found;
 }
 
-/* Integers of another width are taken by value. False: the column cannot hold it, so no row has it. */
+/* Integers of another width are taken by value. */
 static bool
-convert_value(const ZarisColumn *column, Oid type, Datum *value)
+convert_integer(Oid to, Oid from, Datum *value)
 {
 	int64 number;
 
-	if (column->codec != ZARIS_CODEC_INTEGER || type == column->base_type)
-		return true;
-	number = type == INT2OID ? DatumGetInt16(*value) : type == INT4OID ? DatumGetInt32(*value)
-																	   : DatumGetInt64(*value);
-	switch (column->base_type)
+	if (from == INT2OID)
+		number = DatumGetInt16(*value);
+	else
+		number = from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
+	switch (to)
 	{
 		case INT2OID:
 			*value = Int16GetDatum((int16) number);
@@ -182,6 +182,36 @@ convert_value(const ZarisColumn *column, Oid type, Datum *value)
 			*value = Int64GetDatum(number);
 			return true;
 	}
+}
+
+/* text where a name is wanted */
+static bool
+convert_to_name(Datum *value)
+{
+	text *from = DatumGetTextPP(*value);
+	Name  to;
+
+	if (VARSIZE_ANY_EXHDR(from) >= NAMEDATALEN)
+		return false;
+	to = palloc0(NAMEDATALEN);
+	memcpy(NameStr(*to), VARDATA_ANY(from), VARSIZE_ANY_EXHDR(from));
+	*value = NameGetDatum(to);
+	return true;
+}
+
+/* A value that quals.c let pass becomes one of the column's type. False: the column cannot hold it, so no row has it. */
+static bool
+convert_value(const ZarisColumn *column, Oid type, Datum *value)
+{
+	if (type == column->base_type)
+		return true;
+	if (column->codec == ZARIS_CODEC_INTEGER)
+		return convert_integer(column->base_type, type, value);
+	if (column->base_type == NAMEOID)
+		return convert_to_name(value);
+	if (type == NAMEOID)
+		*value = PointerGetDatum(cstring_to_text(NameStr(*DatumGetName(*value))));
+	return true; /* text and varchar are the same inside */
 }
 
 /* Runs in values_context, where `value` already lives. */
@@ -202,7 +232,10 @@ add_value(LookupColumn *column, Oid type, Datum value)
 	if (column->n_values == column->n_allocated)
 	{
 		column->n_allocated = Max(8, column->n_allocated * 2);
-		column->values = column->values == NULL ? palloc(column->n_allocated * sizeof(Datum)) : repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
+		if (column->values == NULL)
+			column->values = palloc(column->n_allocated * sizeof(Datum));
+		else
+			column->values = repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
 	}
 	column->values[column->n_values++] = value;
 }

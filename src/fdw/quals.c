@@ -72,6 +72,13 @@ is_integer(Oid type)
 	return type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
+/* Not char(n), whose blanks at the end do not count. */
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == NAMEOID;
+}
+
 /* Values of this type can be made into the column's text. */
 static bool
 fits_type(const ZarisColumn *column, Oid type)
@@ -79,8 +86,8 @@ fits_type(const ZarisColumn *column, Oid type)
 	type = getBaseType(type);
 	if (column->codec == ZARIS_CODEC_INTEGER)
 		return is_integer(type);
-	if (column->base_type == TEXTOID || column->base_type == VARCHAROID)
-		return type == TEXTOID || type == VARCHAROID;
+	if (column->codec == ZARIS_CODEC_TEXT)
+		return is_text(type);
 	return type == column->base_type;
 }
 
