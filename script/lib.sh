@@ -101,7 +101,7 @@ end_work() {
     kill -QUIT "$(head -n 1 "$pidfile")" 2>/dev/null || true
   done < <(find "$WORK" -name postmaster.pid 2>/dev/null)
   rm -rf "${scratch:?}"
-  if ((status != 0 && status < 128)) && [[ -d $WORK/tmp_check/log ]]; then
+  if [[ -n ${keep_logs:-} ]] && ((status != 0 && status < 128)) && [[ -d $WORK/tmp_check/log ]]; then
     note "logs are in $WORK/tmp_check"
   elif [[ -z ${ZARIS_WORK:-} ]]; then
     rm -rf "${WORK:?}"
