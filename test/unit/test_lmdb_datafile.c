@@ -375,6 +375,8 @@ test_foreign(void)
 	check_foreign("other", "belongs to another program", __LINE__);
 	write_lmdb("other", "zaris_meta", "format", (MDB_val) {4, "text"});
 	check_foreign("other", "belongs to another program", __LINE__);
+	write_lmdb("other", "zaris_meta", "format", (MDB_val) {16, "sixteen letters."});
+	check_foreign("other", "belongs to another program", __LINE__);
 	write_lmdb("other", "zaris_meta", "other", (MDB_val) {sizeof(this_one) - 1, (void *) this_one});
 	check_foreign("other", "belongs to another program", __LINE__);
 	write_lmdb("other", "zaris_meta", "format", (MDB_val) {sizeof(newer) - 1, (void *) newer});

@@ -7,7 +7,7 @@
 #include "lmdb_support.h"
 
 #include <sys/file.h>
-#include <time.h>
+#include <sys/prctl.h>
 
 static const char *directory;
 
@@ -20,7 +20,11 @@ start(int (*work) (int number), int number)
 	fflush(NULL);
 	child = fork();
 	if (child == 0)
+	{
+		/* A test that is broken off leaves nobody behind. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(work(number));
+	}
 	return child;
 }
 

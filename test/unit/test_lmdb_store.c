@@ -467,6 +467,30 @@ test_expiry_sweep(Store *store)
 	zaris_batch_reset(store->batch);
 }
 
+/* An entry that speaks of another record than the one that is there removes nothing. */
+static void
+test_expiry_leftover(Store *store)
+{
+	ZarisLmdbEnvironment *environment = environment_of("expiry");
+	ZarisLmdbProblem problem;
+	char		entry[16] = {0};
+	MDB_val		key = {sizeof(entry), entry};
+	MDB_val		value = {5, "kleft"};
+	MDB_txn    *txn;
+	bool		in_doubt;
+	long		before = entries("expiry", true);
+
+	CHECK_STATUS(put(store, bytes("left"), bytes("v"))->status, ZARIS_OK);
+	CHECK(zaris_lmdb_begin(environment, true, &txn, &problem));
+	CHECK_INT(mdb_put(txn, environment->expiries, &key, &value, 0), 0);
+	CHECK_INT(zaris_lmdb_commit(environment, txn, &in_doubt), 0);
+	zaris_lmdb_release(environment);
+	CHECK_INT(entries("expiry", true), before + 1);
+	CHECK_STATUS(put(store, bytes("other"), bytes("v"))->status, ZARIS_OK);
+	CHECK_INT(entries("expiry", true), before);
+	CHECK_STATUS(get(store, bytes("left"))->status, ZARIS_OK);
+}
+
 /* groups */
 
 static void
@@ -677,6 +701,16 @@ test_damaged_records(void)
 	plant("damaged", "bad\n\"", (ZarisBytes) {stored, sizeof(stored)});
 	CHECK_STATUS(get_hash(&store, "bad\n\"", NULL, 0)->status, ZARIS_PROTOCOL_ERROR);
 	CHECK_STATUS(put_hash(&store, "bad\n\"", NULL, 0, ZARIS_IF_PRESENT)->status, ZARIS_PROTOCOL_ERROR);
+
+	/* A hash of no field whose checksum is another's: a change of it must not make it look good again. */
+	record.body = (ZarisBytes) {"\0\0\0\0", 4};
+	zaris_lmdb_record_header(&record, stored);
+	memcpy(stored + ZARIS_LMDB_HEADER, record.body.data, 4);
+	plant("damaged", "bad\n\"", (ZarisBytes) {stored, ZARIS_LMDB_HEADER + 4});
+	CHECK_STATUS(get_hash(&store, "bad\n\"", NULL, 0)->status, ZARIS_OK);
+	stored[4] ^= 1;
+	plant("damaged", "bad\n\"", (ZarisBytes) {stored, ZARIS_LMDB_HEADER + 4});
+	CHECK_STATUS(put_hash(&store, "bad\n\"", NULL, 0, ZARIS_IF_PRESENT)->status, ZARIS_PROTOCOL_ERROR);
 	close_store(&store);
 }
 
@@ -719,6 +753,7 @@ test_contract(Store *store)
 static void
 test_two_clients(void)
 {
+	ZarisLmdbEnvironment *environment;
 	Store		one,
 				two;
 
@@ -727,6 +762,9 @@ test_two_clients(void)
 	CHECK_STATUS(put(&one, bytes("k"), bytes("v"))->status, ZARIS_OK);
 	CHECK_STATUS(put(&two, bytes("k"), bytes("w"))->status, ZARIS_CONFLICT);
 	check_value(&two, bytes("k"), bytes("v"), __LINE__);
+	environment = environment_of("shared");
+	CHECK_INT(environment->uses, 3);
+	zaris_lmdb_release(environment);
 	close_store(&one);
 	CHECK_STATUS(put_if(&two, bytes("k"), bytes("w"), ZARIS_IF_PRESENT, 0)->status, ZARIS_OK);
 	close_store(&two);
@@ -763,6 +801,7 @@ main(void)
 	test_expiry_actions(&store);
 	test_expiry_times(&store);
 	test_expiry_sweep(&store);
+	test_expiry_leftover(&store);
 	close_store(&store);
 	test_one_transaction();
 	test_order_in_group();

@@ -390,10 +390,7 @@ zaris_lmdb_commit(ZarisLmdbEnvironment *environment, MDB_txn *txn, bool *in_doub
 	if (code == 0 || code == MDB_MAP_FULL)
 		return code;
 	if (begin_read(environment, &probe) == MDB_PANIC)
-	{
-		*in_doubt = true;
-		zaris_lmdb_break_off(environment);
-	}
+		*in_doubt = true;		/* the next begin opens it again */
 	else if (environment->reader != NULL)
 		mdb_txn_reset(environment->reader);
 	return code;
