@@ -35,63 +35,63 @@
 #include "utils/ruleutils.h"
 
 /* While a group is read, what was asked for is sent after so many keys: the nodes work meanwhile. */
-#define KEYS_A_FLUSH	128
+#define KEYS_A_FLUSH 128
 
 /* An outer row of the group. */
 typedef struct GroupRow
 {
 	MinimalTuple tuple;
-	int			first;			/* of its keys, in LookupJoin.keys */
-	int			n_keys;
+	int			 first; /* of its keys, in LookupJoin.keys */
+	int			 n_keys;
 } GroupRow;
 
 /* A key of the group; rows that name the same one share the operation. */
 typedef struct GroupKey
 {
-	ZarisBytes	key;			/* first: what the hash table compares */
+	ZarisBytes		key; /* first: what the hash table compares */
 	ZarisOperation *operation;
 } GroupKey;
 
 typedef struct LookupJoin
 {
-	CustomScanState css;		/* must be first */
-	JoinType	type;
-	Oid			relid;			/* of the inner table */
-	Oid			userid;
-	List	   *sources;		/* see ZARIS_JOIN_SOURCES */
+	CustomScanState css; /* must be first */
+	JoinType		type;
+	Oid				relid; /* of the inner table */
+	Oid				userid;
+	List		   *sources; /* see ZARIS_JOIN_SOURCES */
 
-	ZarisTable *table;
-	ZarisFetch *fetch;
-	ZarisLookup *lookup;
-	ExprState  *inner_quals;
-	ExprState  *join_quals;
+	ZarisTable	   *table;
+	ZarisFetch	   *fetch;
+	ZarisLookup	   *lookup;
+	ExprState	   *inner_quals;
+	ExprState	   *join_quals;
 	TupleTableSlot *outer_slot; /* the present outer row */
 	TupleTableSlot *inner_slot; /* the present record */
-	ZarisSession *session;		/* found with the first group */
-	ZarisGuard *guard;
+	ZarisSession   *session;	/* found with the first group */
+	ZarisGuard	   *guard;
 
 	/* the group */
-	MemoryContext group_context;
-	GroupRow   *rows;			/* batch_size of them */
-	int			n_rows;
-	ZarisOperation **keys;		/* of all rows, one after the other */
-	int			n_keys;
-	int			n_allocated;
-	HTAB	   *distinct;		/* of GroupKey */
-	int			n_asked;		/* entries of distinct */
-	Size		bytes;			/* what it holds, without the records */
-	bool		outer_is_done;
+	MemoryContext	 group_context;
+	GroupRow		*rows; /* batch_size of them */
+	int				 n_rows;
+	ZarisOperation **keys; /* of all rows, one after the other */
+	int				 n_keys;
+	int				 n_allocated;
+	HTAB			*distinct; /* of GroupKey */
+	int				 n_asked;  /* entries of distinct */
+	Size			 bytes;	   /* what it holds, without the records */
+	bool			 outer_is_done;
 
 	/* matching */
-	int			row;
-	int			key;			/* of the row */
-	bool		matched;		/* the row had a match */
+	int	 row;
+	int	 key;	  /* of the row */
+	bool matched; /* the row had a match */
 
 	/* sizes of the groups to come */
-	int			size;			/* most rows */
-	double		record_bytes;	/* of a record, the largest average of a group so far */
+	int	   size;		 /* most rows */
+	double record_bytes; /* of a record, the largest average of a group so far */
 
-	bool		counting;		/* EXPLAIN ANALYZE */
+	bool			counting; /* EXPLAIN ANALYZE */
 	ZarisScanCounts counts;
 } LookupJoin;
 
@@ -102,14 +102,14 @@ static void
 fill_half(LookupJoin *state, bool inner, TupleTableSlot *slot)
 {
 	TupleTableSlot *scan = state->css.ss.ss_ScanTupleSlot;
-	ListCell   *cell;
+	ListCell	   *cell;
 
 	if (slot != NULL)
 		slot_getallattrs(slot);
-	foreach(cell, state->sources)
+	foreach (cell, state->sources)
 	{
-		int			source = lfirst_int(cell);
-		int			i = foreach_current_index(cell);
+		int source = lfirst_int(cell);
+		int i = foreach_current_index(cell);
 
 		if ((source < 0) != inner)
 			continue;
@@ -152,7 +152,7 @@ compare_keys(const void *a, const void *b, Size size)
 static void
 begin_group(LookupJoin *state)
 {
-	HASHCTL		control = {
+	HASHCTL control = {
 		.keysize = sizeof(ZarisBytes),
 		.entrysize = sizeof(GroupKey),
 		.hash = hash_key,
@@ -188,9 +188,9 @@ raise_out_of_memory(void)
 static ZarisOperation *
 submit_get(LookupJoin *state, ZarisBytes key)
 {
-	ZarisBatch *batch = state->guard->batch;
+	ZarisBatch		 *batch = state->guard->batch;
 	const ZarisFetch *fetch = state->fetch;
-	ZarisOperation *operation = zaris_batch_operation(batch);
+	ZarisOperation	 *operation = zaris_batch_operation(batch);
 
 	if (operation == NULL)
 		raise_out_of_memory();
@@ -204,7 +204,7 @@ submit_get(LookupJoin *state, ZarisBytes key)
 		if (operation->fields == NULL)
 			raise_out_of_memory();
 		for (int i = 0; i < fetch->n_fields; i++)
-			operation->fields[i] = (ZarisField) {.name = fetch->field_names[i]};
+			operation->fields[i] = (ZarisField){.name = fetch->field_names[i]};
 		operation->n_fields = fetch->n_fields;
 	}
 	zaris_batch_submit(batch, operation);
@@ -217,9 +217,9 @@ submit_get(LookupJoin *state, ZarisBytes key)
 static ZarisOperation *
 operation_for(LookupJoin *state, const StringInfoData *text)
 {
-	ZarisBytes	key = {text->data, text->len};
-	GroupKey   *entry = hash_search(state->distinct, &key, HASH_FIND, NULL);
-	char	   *data;
+	ZarisBytes key = {text->data, text->len};
+	GroupKey  *entry = hash_search(state->distinct, &key, HASH_FIND, NULL);
+	char	  *data;
 
 	if (entry != NULL)
 		return entry->operation;
@@ -250,8 +250,8 @@ append_key(LookupJoin *state, ZarisOperation *operation)
 static void
 take_row(LookupJoin *state, TupleTableSlot *outer, StringInfo text)
 {
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	GroupRow   *row = &state->rows[state->n_rows];
+	ExprContext	 *econtext = state->css.ss.ps.ps_ExprContext;
+	GroupRow	 *row = &state->rows[state->n_rows];
 	MemoryContext caller;
 
 	ResetExprContext(econtext);
@@ -273,13 +273,13 @@ static bool
 group_is_full(const LookupJoin *state)
 {
 	return state->n_rows >= state->size ||
-		state->bytes + state->n_asked * state->record_bytes >= work_mem * 1024.0;
+		   state->bytes + state->n_asked * state->record_bytes >= work_mem * 1024.0;
 }
 
 static Size
 result_bytes(const ZarisOperation *operation)
 {
-	Size		bytes = operation->result.len;
+	Size bytes = operation->result.len;
 
 	for (int i = 0; i < operation->n_fields; i++)
 		bytes += operation->fields[i].value.len;
@@ -291,8 +291,8 @@ static void
 adapt_size(LookupJoin *state)
 {
 	HASH_SEQ_STATUS status;
-	GroupKey   *entry;
-	double		bytes = 0;
+	GroupKey	   *entry;
+	double			bytes = 0;
 
 	state->size = Min(state->size * ZARIS_JOIN_GROWTH, state->table->batch_size);
 	if (state->n_asked == 0)
@@ -321,9 +321,9 @@ count_since(LookupJoin *state, const ZarisClientStats *before)
 static bool
 read_group(LookupJoin *state)
 {
-	PlanState  *outer = linitial(state->css.custom_ps);
+	PlanState		*outer = linitial(state->css.custom_ps);
 	ZarisClientStats before;
-	StringInfoData text;
+	StringInfoData	 text;
 
 	if (state->outer_is_done)
 		return false;
@@ -366,16 +366,16 @@ take_record(LookupJoin *state, const ZarisOperation *operation)
 		.has_version = operation->has_version,
 		.expiry_ms = operation->expiry_ms,
 	};
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	ExprContext	 *econtext = state->css.ss.ps.ps_ExprContext;
 	MemoryContext caller;
-	bool		stored;
+	bool		  stored;
 
 	if (operation->status == ZARIS_NOT_FOUND)
 		return false;
 	if (operation->status == ZARIS_WRONG_TYPE)
 	{
 		state->counts.skipped++;
-		return false;			/* a key of another kind is no row */
+		return false; /* a key of another kind is no row */
 	}
 	if (operation->status != ZARIS_OK)
 		zaris_raise_operation(state->session, operation, state->table->name);
@@ -411,7 +411,7 @@ static bool
 next_of_row(LookupJoin *state)
 {
 	const GroupRow *row = &state->rows[state->row];
-	bool		once = state->type == JOIN_SEMI || state->type == JOIN_ANTI;
+	bool			once = state->type == JOIN_SEMI || state->type == JOIN_ANTI;
 
 	while (state->key < row->n_keys && !(once && state->matched))
 	{
@@ -434,7 +434,7 @@ next_of_row(LookupJoin *state)
 static TupleTableSlot *
 next_tuple(ScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 
 	for (;;)
 	{
@@ -467,10 +467,10 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 static List *
 inner_columns(const List *sources)
 {
-	List	   *columns = NIL;
-	ListCell   *cell;
+	List	 *columns = NIL;
+	ListCell *cell;
 
-	foreach(cell, sources)
+	foreach (cell, sources)
 	{
 		if (lfirst_int(cell) < 0)
 			columns = lappend_int(columns, -lfirst_int(cell));
@@ -481,7 +481,7 @@ inner_columns(const List *sources)
 static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	PlanState  *outer = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	Relation	relation;
@@ -517,7 +517,7 @@ next_row(CustomScanState *node)
 static void
 rescan_join(CustomScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	PlanState  *outer = linitial(node->custom_ps);
 
 	state->n_rows = state->row = 0;
@@ -535,7 +535,7 @@ rescan_join(CustomScanState *node)
 static void
 end_join(CustomScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 
 	if (state->guard != NULL)
 		zaris_guard_free(state->guard);
@@ -562,7 +562,7 @@ type_text(JoinType type)
 static void
 explain_quals(const char *label, List *quals, CustomScan *plan, List *ancestors, ExplainState *es)
 {
-	List	   *context;
+	List *context;
 
 	if (quals == NIL)
 		return;
@@ -573,7 +573,7 @@ explain_quals(const char *label, List *quals, CustomScan *plan, List *ancestors,
 static void
 explain_join(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	const char *name = quote_identifier(state->table->name);
 
@@ -605,7 +605,7 @@ static const CustomExecMethods methods = {
 Node *
 zaris_joinscan_create(CustomScan *plan)
 {
-	LookupJoin  *state = (LookupJoin *) newNode(sizeof(LookupJoin), T_CustomScanState);
+	LookupJoin *state = (LookupJoin *) newNode(sizeof(LookupJoin), T_CustomScanState);
 	List	   *relation = list_nth(plan->custom_private, ZARIS_JOIN_RELATION);
 
 	state->css.methods = &methods;
