@@ -23,8 +23,8 @@ use Zaris::Single;
 
 our ($report, $complaints);
 local $SIG{__DIE__} = sub { print $complaints $_[0] unless $^S };
-my %option = (repeat => 7, keys => 100_000, rows => 10_000, lookups => 2000);
-GetOptions(\%option, 'repeat=i', 'keys=i', 'rows=i', 'lookups=i') or die "see bench/run\n";
+my %option = (repeat => 7, keys => 100_000, rows => 10_000, lookups => 2000, only => '');
+GetOptions(\%option, 'repeat=i', 'keys=i', 'rows=i', 'lookups=i', 'only=s') or die "see bench/run\n";
 my ($keys, $rows) = @option{qw(keys rows)};
 die "--keys must not be smaller than --rows\n" if $keys < $rows;
 
@@ -124,7 +124,10 @@ my @reads = (
 	by_statement("sum(length(value)) of $keys keys (SCAN + GET)",
 		1.5, 'sum', 'b:', $keys, 'SELECT sum(length(value)) FROM KV.b'),
 	by_statement("join of $rows local rows by key (GET)",
-		2, 'get', 'b:', $rows, 'SELECT sum(length(b.value)) FROM source s JOIN KV.b b ON b.id = s.id'));
+		2, 'get', 'b:', $rows, 'SELECT count(b.value) FROM source s JOIN KV.b b ON b.id = s.id'));
+
+@reads = grep { $_->{name} =~ /$option{only}/ } @reads;
+@writes = () unless grep { $_->{name} =~ /$option{only}/ } @writes;    # one lives on what the others leave
 
 sub measure
 {

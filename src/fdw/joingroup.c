@@ -124,21 +124,6 @@ zaris_join_group_add(ZarisJoinGroup *group, TupleTableSlot *outer, ZarisLookup *
 	group->n_rows++;
 }
 
-double
-zaris_join_group_record_bytes(const ZarisJoinGroup *group)
-{
-	HASH_SEQ_STATUS status;
-	GroupKey	   *entry;
-	double			bytes = 0;
-
-	if (group->n_distinct == 0)
-		return 0;
-	hash_seq_init(&status, group->distinct);
-	while ((entry = hash_seq_search(&status)) != NULL)
-		bytes += zaris_get_bytes(entry->operation);
-	return bytes / group->n_distinct;
-}
-
 void
 zaris_join_group_drop(ZarisJoinGroup *group)
 {

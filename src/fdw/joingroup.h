@@ -54,9 +54,6 @@ extern void zaris_join_group_begin(ZarisJoinGroup *group, ZarisSession *session)
 /* Keep an outer row and ask for its keys, which the lookup has evaluated. Does not wait. */
 extern void zaris_join_group_add(ZarisJoinGroup *group, TupleTableSlot *outer, ZarisLookup *lookup, StringInfo scratch);
 
-/* Bytes of a record, on the average; all must be done. 0 = none was asked for. */
-extern double zaris_join_group_record_bytes(const ZarisJoinGroup *group);
-
 /* Give up what is in flight and forget the rows. */
 extern void zaris_join_group_drop(ZarisJoinGroup *group);
 

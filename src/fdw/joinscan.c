@@ -74,6 +74,8 @@ typedef struct LookupJoin
 	/* sizes of the groups to come */
 	int	   size;		 /* most rows */
 	double record_bytes; /* of a record, the largest average of a group so far */
+	double seen_bytes;	 /* of the records of the current group that were matched so far */
+	double n_seen;
 
 	bool			counting; /* EXPLAIN ANALYZE */
 	ZarisScanCounts counts;
@@ -94,7 +96,7 @@ fill_half(TupleTableSlot *scan, const TupleHalf *half, TupleTableSlot *slot)
 	}
 }
 
-/* Put the scan tuple together from an outer row and a record, or NULLs in its place. */
+/* Put the scan tuple together from an outer row and a record; inner NULL = NULLs in its place. */
 static TupleTableSlot *
 fill_scan_tuple(LookupJoin *state, TupleTableSlot *outer, TupleTableSlot *inner)
 {
@@ -145,13 +147,14 @@ read_group(LookupJoin *state, ZarisJoinGroup *group)
 	pfree(scratch.data);
 }
 
-/* Learn from a group whose records have come how large the next may be. */
+/* Learn from the group that is through how large the next may be. */
 static void
-adapt_size(LookupJoin *state, const ZarisJoinGroup *group)
+adapt_size(LookupJoin *state)
 {
 	state->size = Min(state->size * ZARIS_JOIN_GROWTH, state->table->batch_size);
-	if (!state->outer_is_done)
-		state->record_bytes = Max(state->record_bytes, zaris_join_group_record_bytes(group));
+	if (state->n_seen > 0)
+		state->record_bytes = Max(state->record_bytes, state->seen_bytes / state->n_seen);
+	state->seen_bytes = state->n_seen = 0;
 }
 
 static void
@@ -190,13 +193,14 @@ next_group(LookupJoin *state)
 	state->row = state->key = 0;
 	state->matched = false;
 
+	if (!is_first)
+		adapt_size(state);
 	if (group->n_rows == 0)
 		read_group(state, group);
 	if (group->n_rows == 0)
 		return false;
 	if (group->n_distinct > 0)
 		zaris_wait_batch(group->guard);
-	adapt_size(state, group);
 	if (!is_first)
 		read_group(state, through);
 	if (through->n_rows > 0)
@@ -217,6 +221,8 @@ take_record(LookupJoin *state, const ZarisOperation *operation)
 	MemoryContext caller;
 	bool		  stored;
 
+	state->n_seen++;
+	state->seen_bytes += zaris_get_bytes(operation);
 	if (!zaris_get_record(operation, state->session, state->table, &record, &state->counts.skipped))
 		return false;
 
