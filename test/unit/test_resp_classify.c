@@ -6,9 +6,9 @@
 
 #include "test.h"
 
-#define RETIRE		ZARIS_ERROR_RETIRE
-#define CLOSE		ZARIS_ERROR_CLOSE
-#define EVERYONE	ZARIS_ERROR_EVERYONE
+#define RETIRE	 ZARIS_ERROR_RETIRE
+#define CLOSE	 ZARIS_ERROR_CLOSE
+#define EVERYONE ZARIS_ERROR_EVERYONE
 
 typedef struct Case
 {
@@ -47,7 +47,7 @@ static const Case cases[] = {
 	{"WRONGPASS invalid username-password pair or user is disabled.", ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"ERR invalid password", ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-	ZARIS_BAD_CREDENTIALS, CLOSE},
+	 ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"ERR Client sent AUTH, but no password is set", ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"NOPERM this user has no permissions to run the 'cluster|shards' command", ZARIS_PERMISSION_DENIED, 0},
 	{"DENIED Redis is running in protected mode because protected mode is enabled", ZARIS_PERMISSION_DENIED, CLOSE | EVERYONE},
@@ -63,7 +63,7 @@ static const Case cases[] = {
 	{"ERR unknown command 'CLUSTER', with args beginning with: 'SHARDS' ", ZARIS_INVALID_REQUEST, ZARIS_ERROR_NO_CLUSTER},
 	{"ERR unknown subcommand 'SHARDS'. Try CLUSTER HELP.", ZARIS_INVALID_REQUEST, ZARIS_ERROR_OLDER},
 	{"ERR Unknown subcommand or wrong number of arguments for 'SHARDS'. Try CLUSTER HELP.", ZARIS_INVALID_REQUEST,
-	ZARIS_ERROR_OLDER},
+	 ZARIS_ERROR_OLDER},
 	{"ERR This instance has cluster support disabled", ZARIS_INVALID_REQUEST, ZARIS_ERROR_NO_CLUSTER},
 	{"ERR wrong number of arguments for 'get' command", ZARIS_INVALID_REQUEST, 0},
 	{"ERR syntax error", ZARIS_INVALID_REQUEST, 0},
@@ -82,10 +82,10 @@ static const Case cases[] = {
 
 	/* inside a script: before 7.0, and since */
 	{"ERR Error running script (call to f_ab): @user_script:7: @user_script: 7: -READONLY You can't write against a read only replica.",
-	ZARIS_REPLICA_WRITE_REJECTED, RETIRE},
+	 ZARIS_REPLICA_WRITE_REJECTED, RETIRE},
 	{"READONLY You can't write against a read only replica. script: 0f, on @user_script:6.", ZARIS_REPLICA_WRITE_REJECTED, RETIRE},
 	{"ERR Error running script (call to f_ab): @user_script:7: @user_script: 7: -OOM command not allowed when used memory > 'maxmemory'.",
-	ZARIS_OUT_OF_MEMORY, 0},
+	 ZARIS_OUT_OF_MEMORY, 0},
 	{"ERR Error running script (call to f_ab): @user_script:7: @user_script: 7: -MISCONF Redis is configured", ZARIS_OUT_OF_STORAGE, 0},
 	{"ERR Error running script (call to f_ab): @user_script:7: -CLUSTERDOWN The cluster is down", ZARIS_UNAVAILABLE, 0},
 	{"ERR Error running script (call to f_ab): @user_script:7: -ERR something", ZARIS_INVALID_REQUEST, 0},
@@ -95,7 +95,7 @@ static const Case cases[] = {
 	{"ERR unknown command 'FOO', with args beginning with: 'a' ' -READONLY ' ", ZARIS_INVALID_REQUEST, ZARIS_ERROR_NO_CLUSTER},
 };
 
-#define N_CASES		(sizeof(cases) / sizeof(cases[0]))
+#define N_CASES (sizeof(cases) / sizeof(cases[0]))
 
 TEST(what_servers_say)
 {
@@ -114,7 +114,7 @@ TEST(the_table_walked_whole)
 {
 	for (const ZarisErrorRule *rule = zaris_error_rules;; rule++)
 	{
-		bool		used = false;
+		bool used = false;
 
 		for (size_t i = 0; i < N_CASES; i++)
 			used |= zaris_classify(cases[i].text, strlen(cases[i].text)) == rule;
@@ -134,9 +134,9 @@ TEST(prefixes)
 	{
 		for (size_t len = 0; len <= strlen(cases[i].text); len++)
 		{
-			char		cut[256];
+			char		 cut[256];
 			ZarisAddress origin = {"origin", 7000};
-			ZarisAnswer answer;
+			ZarisAnswer	 answer;
 
 			memset(cut, 'Z', sizeof(cut));
 			memcpy(cut, cases[i].text, len);
@@ -164,14 +164,14 @@ TEST(outcomes)
 
 /* redirects */
 
-#define NOT_SAID	(-1)
+#define NOT_SAID (-1)
 
 typedef struct Redirect
 {
-	const char *text;			/* behind "MOVED " */
-	const char *host;			/* NULL: no target that could be dialled */
+	const char *text; /* behind "MOVED " */
+	const char *host; /* NULL: no target that could be dialled */
 	int			port;
-	int			slot;			/* NOT_SAID: it makes no sense at all */
+	int			slot; /* NOT_SAID: it makes no sense at all */
 } Redirect;
 
 static const Redirect redirects[] = {
@@ -225,9 +225,9 @@ static void
 check_redirect(const char *word, ZarisStatus status, ZarisRedirectKind kind, const Redirect *redirect)
 {
 	ZarisAddress origin = {"origin", 7000};
-	ZarisAnswer answer;
-	char		text[128];
-	unsigned	flags;
+	ZarisAnswer	 answer;
+	char		 text[128];
+	unsigned	 flags;
 
 	snprintf(text, sizeof(text), "%s %s", word, redirect->text);
 	flags = zaris_classify_answer(text, strlen(text), &origin, &answer);
@@ -255,7 +255,7 @@ TEST(redirects_with_every_address)
 TEST(a_redirect_without_a_target)
 {
 	ZarisAddress origin = {"origin", 7000};
-	ZarisAnswer answer;
+	ZarisAnswer	 answer;
 
 	CHECK_INT(ZARIS_ERROR_REDIRECT, zaris_classify_answer("MOVED", 5, &origin, &answer));
 	CHECK_INT(ZARIS_MOVED, answer.status);
@@ -265,9 +265,9 @@ TEST(a_redirect_without_a_target)
 TEST(a_host_that_is_too_long)
 {
 	ZarisAddress origin = {"origin", 7000};
-	ZarisAnswer answer;
-	char		text[400] = "MOVED 1 ";
-	size_t		longest = ZARIS_HOST_LEN - 1;
+	ZarisAnswer	 answer;
+	char		 text[400] = "MOVED 1 ";
+	size_t		 longest = ZARIS_HOST_LEN - 1;
 
 	memset(text + 8, 'h', 300);
 	memcpy(text + 8 + longest, ":1", 2);
@@ -284,7 +284,7 @@ TEST(a_host_that_is_too_long)
 TEST(a_nul_in_the_host)
 {
 	ZarisAddress origin = {"origin", 7000};
-	ZarisAnswer answer;
+	ZarisAnswer	 answer;
 
 	zaris_classify_answer("MOVED 1 h\0h:1", 13, &origin, &answer);
 	CHECK_INT(ZARIS_PROTOCOL_ERROR, answer.status);
@@ -294,7 +294,7 @@ TEST(a_nul_in_the_host)
 TEST(redirects_through_a_socket)
 {
 	ZarisAddress origin = {"/run/redis.sock", 0};
-	ZarisAnswer answer;
+	ZarisAnswer	 answer;
 
 	zaris_classify_answer("MOVED 1 10.0.0.1:7001", 21, &origin, &answer);
 	CHECK_INT(ZARIS_REDIRECT_MOVED, answer.redirect);
@@ -312,8 +312,8 @@ TEST(redirects_through_a_socket)
 TEST(a_wrapped_redirect)
 {
 	static const char text[] = "ERR Error running script (call to f_1): @user_script:1: -MOVED 1 h:2";
-	ZarisAddress origin = {"origin", 7000};
-	ZarisAnswer answer;
+	ZarisAddress	  origin = {"origin", 7000};
+	ZarisAnswer		  answer;
 
 	zaris_classify_answer(text, sizeof(text) - 1, &origin, &answer);
 	CHECK_INT(ZARIS_MOVED, answer.status);

@@ -10,7 +10,7 @@
 
 #include "test.h"
 
-static char written[8192];
+static char	  written[8192];
 static size_t written_len;
 
 static void
@@ -38,7 +38,7 @@ write_elements(const ZarisReply *reply, ZarisReplyWalk *walk, const char *open, 
 	put(open);
 	for (size_t i = 0; i < reply->count; i++)
 	{
-		ZarisReply	item;
+		ZarisReply item;
 
 		CHECK(zaris_reply_take(walk, &item));
 		if (i > 0)
@@ -51,7 +51,7 @@ write_elements(const ZarisReply *reply, ZarisReplyWalk *walk, const char *open, 
 static void
 write_reply(const ZarisReply *reply, ZarisReplyWalk *walk)
 {
-	char		number[32];
+	char number[32];
 
 	switch (reply->type)
 	{
@@ -109,9 +109,9 @@ write_reply(const ZarisReply *reply, ZarisReplyWalk *walk)
 static ZarisReaderStep
 read_piece(ZarisReader *reader, const char *data, size_t len)
 {
-	char	   *piece = malloc(len > 0 ? len : 1);
+	char		   *piece = malloc(len > 0 ? len : 1);
 	ZarisReaderStep step;
-	ZarisReply	reply;
+	ZarisReply		reply;
 
 	memcpy(piece, data, len);
 	zaris_reader_feed(reader, piece, len);
@@ -141,7 +141,10 @@ typedef struct Case
 	const char *replies;
 } Case;
 
-#define CASE(bytes, replies) {bytes, sizeof(bytes) - 1, replies}
+#define CASE(bytes, replies) \
+	{ \
+		bytes, sizeof(bytes) - 1, replies \
+	}
 
 static const Case good[] = {
 	CASE("+OK\r\n", "+OK;"),
@@ -167,7 +170,7 @@ static const Case good[] = {
 	CASE("|0\r\n:5\r\n", "5;"),
 	CASE("|1\r\n+a\r\n*2\r\n:1\r\n:2\r\n*2\r\n:3\r\n|1\r\n+b\r\n%1\r\n:1\r\n:2\r\n:4\r\n:6\r\n", "[3, 4];6;"),
 	CASE("*1\r\n|1\r\n+a\r\n:1\r\n*1\r\n|1\r\n|1\r\n:1\r\n:2\r\n+b\r\n:1\r\n$2\r\nhi\r\n", "[[<hi>]];"),
-	CASE("*2\r\n$3\r\n\0\r\n\r\n$0\r\n\r\n:1\r\n", NULL),	/* a_nul_is_data(): a text cannot hold it */
+	CASE("*2\r\n$3\r\n\0\r\n\r\n$0\r\n\r\n:1\r\n", NULL), /* a_nul_is_data(): a text cannot hold it */
 };
 
 static const Case bad[] = {
@@ -176,7 +179,7 @@ static const Case bad[] = {
 	CASE("\n", NULL),
 	CASE("\0", NULL),
 	CASE("HTTP/1.1 400 Bad Request\r\n", NULL),
-	CASE("\x15\x03\x01\x00\x02\x02\x0a", NULL),	/* a TLS alert */
+	CASE("\x15\x03\x01\x00\x02\x02\x0a", NULL), /* a TLS alert */
 	CASE("+OK\n", NULL),
 	CASE("+O\nK\r\n", NULL),
 	CASE("+OK\rx", NULL),
@@ -288,8 +291,8 @@ TEST(a_nul_is_data)
 TEST(a_whole_reply_is_not_copied)
 {
 	static const char bytes[] = "$3\r\nabc\r\n";
-	ZarisReader reader;
-	ZarisReply	reply;
+	ZarisReader		  reader;
+	ZarisReply		  reply;
 
 	zaris_reader_init(&reader);
 	zaris_reader_feed(&reader, bytes, sizeof(bytes) - 1);
@@ -328,8 +331,7 @@ TEST(hostile_input_split_at_every_byte)
 TEST(nothing_is_allocated_for_an_announcement)
 {
 	static const char *const announcements[] = {
-		"*33554432\r\n", "$536870912\r\n", "%16777216\r\n", "*2\r\n*33554432\r\n:1\r\n", "=536870912\r\ntxt:"
-	};
+		"*33554432\r\n", "$536870912\r\n", "%16777216\r\n", "*2\r\n*33554432\r\n:1\r\n", "=536870912\r\ntxt:"};
 
 	for (size_t i = 0; i < sizeof(announcements) / sizeof(announcements[0]); i++)
 	{
@@ -345,7 +347,7 @@ TEST(nothing_is_allocated_for_an_announcement)
 static ZarisReaderStep
 read_repeated(const char *unit, int times)
 {
-	ZarisReader reader;
+	ZarisReader		reader;
 	ZarisReaderStep step = ZARIS_READER_MORE;
 
 	start(&reader);
@@ -376,14 +378,14 @@ TEST(lines_are_bounded)
 /* A large reply in small pieces: its end is found without looking at it again and again. */
 TEST(large_replies_in_pieces)
 {
-	size_t		size = 3 * 1000 * 1000;
-	char	   *bytes = malloc(size);
-	size_t		len = 0;
-	ZarisReader reader;
-	ZarisReply	reply;
-	ZarisReply	item;
-	ZarisReplyWalk walk;
-	size_t		n = 0;
+	size_t			size = 3 * 1000 * 1000;
+	char		   *bytes = malloc(size);
+	size_t			len = 0;
+	ZarisReader		reader;
+	ZarisReply		reply;
+	ZarisReply		item;
+	ZarisReplyWalk	walk;
+	size_t			n = 0;
 	ZarisReaderStep step = ZARIS_READER_MORE;
 
 	len += (size_t) sprintf(bytes, "*200000\r\n");
@@ -402,7 +404,7 @@ TEST(large_replies_in_pieces)
 		CHECK_INT((int) n++, atoi(item.data));
 	CHECK_INT(200000, n);
 	CHECK_INT(ZARIS_READER_MORE, zaris_reader_next(&reader, &reply));
-	CHECK(reader.tail == NULL);	/* given back */
+	CHECK(reader.tail == NULL); /* given back */
 	zaris_reader_reset(&reader);
 	free(bytes);
 }
@@ -410,10 +412,10 @@ TEST(large_replies_in_pieces)
 TEST(skipping)
 {
 	static const char bytes[] = "*3\r\n*2\r\n:1\r\n%1\r\n+a\r\n*1\r\n:2\r\n|1\r\n+x\r\n*1\r\n:9\r\n$1\r\nb\r\n:3\r\n";
-	ZarisReader reader;
-	ZarisReply	reply;
-	ZarisReply	item;
-	ZarisReplyWalk walk;
+	ZarisReader		  reader;
+	ZarisReply		  reply;
+	ZarisReply		  item;
+	ZarisReplyWalk	  walk;
 
 	zaris_reader_init(&reader);
 	zaris_reader_feed(&reader, bytes, sizeof(bytes) - 1);
@@ -443,17 +445,17 @@ next_random(uint64_t *state)
  */
 TEST(mutations)
 {
-	uint64_t	state = UINT64_C(0x9E3779B97F4A7C15);
+	uint64_t state = UINT64_C(0x9E3779B97F4A7C15);
 
 	for (int round = 0; round < 40000; round++)
 	{
-		const Case *one = &good[next_random(&state) % (sizeof(good) / sizeof(good[0]))];
-		const Case *two = &good[next_random(&state) % (sizeof(good) / sizeof(good[0]))];
-		char		bytes[512];
-		char		first[sizeof(written)];
-		size_t		len = one->len + two->len;
-		size_t		at = 0;
-		ZarisReader reader;
+		const Case	   *one = &good[next_random(&state) % (sizeof(good) / sizeof(good[0]))];
+		const Case	   *two = &good[next_random(&state) % (sizeof(good) / sizeof(good[0]))];
+		char			bytes[512];
+		char			first[sizeof(written)];
+		size_t			len = one->len + two->len;
+		size_t			at = 0;
+		ZarisReader		reader;
 		ZarisReaderStep whole;
 		ZarisReaderStep step = ZARIS_READER_MORE;
 
@@ -473,7 +475,7 @@ TEST(mutations)
 		start(&reader);
 		while (at < len && step != ZARIS_READER_BAD)
 		{
-			size_t		piece = 1 + next_random(&state) % 9;
+			size_t piece = 1 + next_random(&state) % 9;
 
 			if (piece > len - at)
 				piece = len - at;
@@ -488,7 +490,7 @@ TEST(mutations)
 
 TEST(digits)
 {
-	uint64_t	number = 99;
+	uint64_t number = 99;
 
 	CHECK(zaris_digits("0", 1, 0, &number) && number == 0);
 	CHECK(!zaris_digits("1", 1, 0, &number));

@@ -20,9 +20,9 @@ hex_digit(char c)
 static size_t
 parse_key(const char *line, char *key, const char **rest)
 {
-	size_t		len = 0;
-	size_t		one;
-	int			times = 1;
+	size_t len = 0;
+	size_t one;
+	int	   times = 1;
 
 	line++;
 	while (*line != '\'')
@@ -69,7 +69,7 @@ TEST(vectors)
 
 TEST(a_long_tag)
 {
-	char		key[303];
+	char key[303];
 
 	memset(key, 'z', sizeof(key));
 	key[0] = '{';

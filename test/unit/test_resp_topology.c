@@ -12,16 +12,16 @@
 #include "test.h"
 
 static ZarisTopology topology;
-static ZarisReader reader;
-static char bytes[65536];
-static size_t len;
+static ZarisReader	 reader;
+static char			 bytes[65536];
+static size_t		 len;
 
 /* The number of elements up to the closing bracket of the aggregate that *text stands in. */
 static size_t
 count_elements(const char *text)
 {
-	size_t		n = 0;
-	int			depth = 0;
+	size_t n = 0;
+	int	   depth = 0;
 
 	for (; depth >= 0; text++)
 	{
@@ -54,7 +54,7 @@ encode(const char *text)
 
 		if (*text == '[' || *text == '{')
 		{
-			size_t		n = count_elements(text + 1);
+			size_t n = count_elements(text + 1);
 
 			len += (size_t) sprintf(bytes + len, "%c%zu\r\n", *text == '[' ? '*' : '%', *text == '[' ? n : n / 2);
 		}
@@ -78,7 +78,7 @@ encode(const char *text)
 static ZarisReply
 reply_of(const char *text)
 {
-	ZarisReply	reply = {0};
+	ZarisReply reply = {0};
 
 	encode(text);
 	zaris_reader_reset(&reader);
@@ -87,16 +87,16 @@ reply_of(const char *text)
 	return reply;
 }
 
-typedef ZarisStatus (*Read) (const ZarisReply *reply, const ZarisAddress *origin, ZarisTopology *topology,
-							 const char **problem);
+typedef ZarisStatus (*Read)(const ZarisReply *reply, const ZarisAddress *origin, ZarisTopology *topology,
+							const char **problem);
 
 static ZarisStatus
 read_from(Read read, const char *host, int port, const char *text)
 {
 	ZarisAddress origin = {{0}, port};
-	const char *problem = NULL;
-	ZarisReply	reply = reply_of(text);
-	ZarisStatus status;
+	const char	*problem = NULL;
+	ZarisReply	 reply = reply_of(text);
+	ZarisStatus	 status;
 
 	strcpy(origin.host, host);
 	status = read(&reply, &origin, &topology, &problem);
@@ -133,11 +133,10 @@ TEST(shards_in_both_shapes)
 {
 	static const char *const texts[] = {
 		"[['slots' [0 5460 10923 16383] 'nodes' [" NODE("b", "10.0.0.2", "7002", "replica", "online") NODE("a", "10.0.0.1", "7001", "master", "online") "]]"
-		" ['slots' [5461 10922] 'nodes' [" NODE("c", "10.0.0.3", "7003", "master", "online") "]]]",
+																																						" ['slots' [5461 10922] 'nodes' [" NODE("c", "10.0.0.3", "7003", "master", "online") "]]]",
 		"[{'slots' [0 5460 10923 16383] 'nodes' [{'id' 'b' 'port' 7002 'ip' '10.0.0.2' 'endpoint' '10.0.0.2' 'role' 'replica' 'health' 'online'}"
 		" {'health' 'online' 'role' 'master' 'port' 7001 'endpoint' '10.0.0.1' 'ip' '10.0.0.1' 'availability-zone' ''}] 'id' 'shard'}"
-		" {'id' 'x' 'nodes' [{'port' 7003 'endpoint' '10.0.0.3' 'role' 'master' 'health' 'online'}] 'slots' [5461 10922]}]"
-	};
+		" {'id' 'x' 'nodes' [{'port' 7003 'endpoint' '10.0.0.3' 'role' 'master' 'health' 'online'}] 'slots' [5461 10922]}]"};
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -162,7 +161,7 @@ TEST(shards_in_both_shapes)
 TEST(two_primaries)
 {
 	CHECK_INT(ZARIS_OK, shards("[['slots' [0 16383] 'nodes' [" NODE("a", "10.0.0.1", "7001", "master", "fail")
-							   NODE("b", "10.0.0.2", "7002", "master", "online") "]]]"));
+								   NODE("b", "10.0.0.2", "7002", "master", "online") "]]]"));
 	CHECK_INT(7002, owner(7)->address.port);
 	CHECK_INT(ZARIS_HEALTH_FAIL, topology.nodes[1].health);
 	CHECK_INT(ZARIS_ROLE_REPLICA, topology.nodes[1].role);
@@ -172,11 +171,11 @@ TEST(two_primaries)
 TEST(a_shard_that_is_down)
 {
 	CHECK_INT(ZARIS_OK, shards("[['slots' [0 16383] 'nodes' [" NODE("a", "10.0.0.1", "7001", "master", "fail")
-							   NODE("b", "10.0.0.2", "7002", "replica", "online") "]]]"));
+								   NODE("b", "10.0.0.2", "7002", "replica", "online") "]]]"));
 	CHECK_INT(7001, owner(7)->address.port);
 	CHECK_INT(ZARIS_HEALTH_FAIL, owner(7)->health);
 	CHECK_INT(ZARIS_OK, shards("[['slots' [0 16383] 'nodes' [" NODE("a", "10.0.0.1", "7001", "master", "fail")
-							   NODE("b", "10.0.0.2", "7002", "master", "loading") "]]]"));
+								   NODE("b", "10.0.0.2", "7002", "master", "loading") "]]]"));
 	CHECK_INT(7002, owner(7)->address.port);
 	CHECK_INT(ZARIS_HEALTH_LOADING, owner(7)->health);
 }
@@ -184,8 +183,8 @@ TEST(a_shard_that_is_down)
 TEST(shards_without_slots_or_without_primary)
 {
 	CHECK_INT(ZARIS_OK, shards("[['slots' [] 'nodes' [" NODE("a", "10.0.0.1", "7001", "master", "online") "]]"
-							   " ['slots' [0 100] 'nodes' [" NODE("b", "10.0.0.2", "7002", "replica", "online") "]]"
-							   " ['slots' [101 200] 'nodes' [" NODE("c", "10.0.0.3", "7003", "master", "online") "]]]"));
+																										  " ['slots' [0 100] 'nodes' [" NODE("b", "10.0.0.2", "7002", "replica", "online") "]]"
+																																														   " ['slots' [101 200] 'nodes' [" NODE("c", "10.0.0.3", "7003", "master", "online") "]]]"));
 	CHECK_INT(3, topology.n_nodes);
 	CHECK_INT(-1, topology.owner[50]);
 	CHECK_INT(7003, owner(150)->address.port);
@@ -226,7 +225,12 @@ TEST(endpoints_through_a_socket)
 TEST(malformed_shards)
 {
 	static const char *const texts[] = {
-		"7", "'x'", "-", "[7]", "[[]]", "['slots' 'nodes']",
+		"7",
+		"'x'",
+		"-",
+		"[7]",
+		"[[]]",
+		"['slots' 'nodes']",
 		"[['slots' [0 1] 'nodes' 7]]",
 		"[['slots' [0 1]]]",
 		"[['slots' 7 'nodes' []]]",
@@ -243,7 +247,7 @@ TEST(malformed_shards)
 		"[['slots' [0 5] 'nodes' [" NODE("a", "10.0.0.1", "-1", "master", "online") "]]]",
 		"[['slots' [0 5] 'nodes' [" NODE("a", "10.0.0.1", "'7001'", "master", "online") "]]]",
 		"[['slots' [0 5] 'nodes' [" NODE("a", "10.0.0.1", "7001", "master", "online") "]]"
-		" ['slots' [5 6] 'nodes' [" NODE("b", "10.0.0.2", "7001", "master", "online") "]]]",
+																					  " ['slots' [5 6] 'nodes' [" NODE("b", "10.0.0.2", "7001", "master", "online") "]]]",
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -267,8 +271,8 @@ TEST(an_empty_map)
 TEST(too_many_nodes)
 {
 	ZarisAddress origin = {"h", 1};
-	const char *problem;
-	ZarisReply	reply;
+	const char	*problem;
+	ZarisReply	 reply;
 
 	len = (size_t) sprintf(bytes, "*1\r\n*%d\r\n:0\r\n:0\r\n", ZARIS_MAX_NODES + 3);
 	for (int i = 0; i <= ZARIS_MAX_NODES; i++)
@@ -312,9 +316,23 @@ TEST(slots_of_all_ages)
 TEST(malformed_slots)
 {
 	static const char *const texts[] = {
-		"7", "-", "[7]", "[[]]", "[[0 1]]", "[[0 1 7]]", "[[0 1 []]]", "[[0 1 ['h']]]", "[[0 1 ['h' 'p']]]",
-		"[[0 1 [7 7]]]", "[[0 1 ['h' 70000]]]", "[[0 16384 ['h' 1]]]", "[[-1 1 ['h' 1]]]", "[[2 1 ['h' 1]]]",
-		"[['0' '1' ['h' 1]]]", "[[0 2 ['h' 1]] [2 3 ['g' 1]]]", "[[0 1 ['h' 1] 7]]",
+		"7",
+		"-",
+		"[7]",
+		"[[]]",
+		"[[0 1]]",
+		"[[0 1 7]]",
+		"[[0 1 []]]",
+		"[[0 1 ['h']]]",
+		"[[0 1 ['h' 'p']]]",
+		"[[0 1 [7 7]]]",
+		"[[0 1 ['h' 70000]]]",
+		"[[0 16384 ['h' 1]]]",
+		"[[-1 1 ['h' 1]]]",
+		"[[2 1 ['h' 1]]]",
+		"[['0' '1' ['h' 1]]]",
+		"[[0 2 ['h' 1]] [2 3 ['g' 1]]]",
+		"[[0 1 ['h' 1] 7]]",
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -360,7 +378,7 @@ TEST(malformed_roles)
 		"7", "[]", "['master']", "['master' 1]", "['master' 1 7]", "['master' 1 [7]]", "['master' 1 [['h']]]",
 		"['master' 1 [['h' '99999' '1']]]", "['slave' 'h' 0 'connected' 1]", "['slave' '' 1 'connected' 1]",
 		"['slave' 'h' 70000 'connected' 1]", "['slave' 'h' 1]", "['slave' 7 7 7 7]", "['pope' 1 2]", "[7 7 7]",
-		"['slave' '10.0.0.9' 7009 'connected' 1]",	/* of itself */
+		"['slave' '10.0.0.9' 7009 'connected' 1]", /* of itself */
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -378,15 +396,15 @@ TEST(malformed_roles)
 static bool
 info(const char *text, const char *name, uint64_t *number)
 {
-	ZarisReply	reply = {.type = ZARIS_REPLY_BULK, .data = text, .len = strlen(text)};
+	ZarisReply reply = {.type = ZARIS_REPLY_BULK, .data = text, .len = strlen(text)};
 
 	return zaris_resp_info_number(&reply, name, number);
 }
 
 TEST(info_numbers)
 {
-	uint64_t	number = 0;
-	ZarisReply	integer = {.type = ZARIS_REPLY_INTEGER};
+	uint64_t   number = 0;
+	ZarisReply integer = {.type = ZARIS_REPLY_INTEGER};
 
 	CHECK(info("cluster_state:ok\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n", "cluster_current_epoch", &number));
 	CHECK_INT(6, number);
@@ -406,7 +424,7 @@ TEST(info_numbers)
 
 /* Everything is freed at the end of a test. */
 static void *pieces[64];
-static int	n_pieces;
+static int	 n_pieces;
 
 static void *
 allocate(void *context, size_t size)
@@ -425,11 +443,11 @@ static ZarisStatus
 nodes(const char *text, ZarisNodeState **state)
 {
 	ZarisAddress origin = {"10.0.0.9", 7009};
-	size_t		size = strlen(text);
-	char	   *copy = malloc(size + 1);
-	ZarisStatus status;
+	size_t		 size = strlen(text);
+	char		*copy = malloc(size + 1);
+	ZarisStatus	 status;
 
-	memcpy(copy, text, size);	/* without its NUL, so that reading on is seen */
+	memcpy(copy, text, size); /* without its NUL, so that reading on is seen */
 	copy = realloc(copy, size > 0 ? size : 1);
 	free_pieces();
 	status = zaris_nodes_parse(copy, size, &origin, allocate, NULL, state);
@@ -450,7 +468,8 @@ TEST(nodes_of_a_cluster)
 	CHECK_INT(ZARIS_OK, nodes("aa 10.0.0.1:7001@17001 myself,master - 0 0 3 connected 0-5460 7000 16383 [5460->-bb] [93-<-cc]\n"
 							  "bb 10.0.0.2:7002@17002,two.example,,tls-port=0,shard-id=x master - 0 1700000000000 2 connected 5461-6999\n"
 							  "cc ::1:7003@17003 slave,fail? aa 0 0 3 disconnected\n"
-							  "dd :0@0 master,noaddr - 1 1 0 disconnected\n", &state));
+							  "dd :0@0 master,noaddr - 1 1 0 disconnected\n",
+							  &state));
 	CHECK_INT(3, state->epoch);
 	CHECK(state->primary);
 	CHECK_TEXT("aa", state->node_id);
@@ -474,18 +493,22 @@ TEST(nodes_as_a_replica_sees_them)
 	ZarisNodeState *state;
 
 	CHECK_INT(ZARIS_OK, nodes("aa 10.0.0.1:7001@17001 master - 0 0 3 connected 0-16383\n"
-							  "bb :7002@17002 myself,slave aa 0 0 3 connected", &state));
+							  "bb :7002@17002 myself,slave aa 0 0 3 connected",
+							  &state));
 	CHECK(!state->primary);
 	CHECK(!owns(state, 0));
 	CHECK_INT(2, state->n_peers);
-	CHECK_TEXT("10.0.0.9", state->peers[1].address.host);	/* it does not know its own */
+	CHECK_TEXT("10.0.0.9", state->peers[1].address.host); /* it does not know its own */
 	CHECK_INT(7002, state->peers[1].address.port);
 }
 
 TEST(malformed_nodes)
 {
 	static const char *const texts[] = {
-		"", "\n", "x", "aa 10.0.0.1:7001@17001 master - 0 0 3 connected 0-5\n",	/* nobody is myself */
+		"",
+		"\n",
+		"x",
+		"aa 10.0.0.1:7001@17001 master - 0 0 3 connected 0-5\n", /* nobody is myself */
 		"aa 10.0.0.1:7001@17001 myself,master - 0 0 3\n",
 		"aa  myself,master - 0 0 3 connected\n",
 		"aa 10.0.0.1:7001@17001 myself,master - 0 0 x connected\n",
@@ -521,10 +544,10 @@ TEST(malformed_nodes)
 TEST(nodes_mutated)
 {
 	static const char text[] = "aa 10.0.0.1:7001@17001 myself,master - 0 0 3 connected 0-5460 7000 [5460->-bb] [93-<-cc]\n"
-		"bb 10.0.0.2:7002@17002,two.example master - 0 1 2 connected 5461-6999\n";
+							   "bb 10.0.0.2:7002@17002,two.example master - 0 1 2 connected 5461-6999\n";
 	static const char telling[] = " \n\r:@,-[]<>0\xff\x01";
-	ZarisNodeState *state;
-	char		copy[sizeof(text)];
+	ZarisNodeState	 *state;
+	char			  copy[sizeof(text)];
 
 	for (size_t i = 0; i < sizeof(text) - 1; i++)
 	{
