@@ -41,6 +41,7 @@ struct ZarisStore
 	char				   *client_name;
 
 	ZarisConnection *connections[ZARIS_MAX_NODES]; /* by node id, made when first needed */
+	int				 n_ids;						   /* no id from here on has one */
 	ZarisConnection *dirty;						   /* those to advance */
 
 	Ending	   *endings;
@@ -293,7 +294,7 @@ resp_close(ZarisStore *store)
 {
 	if (store == NULL)
 		return;
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 	{
 		if (store->connections[id] == NULL)
 			continue;
@@ -370,6 +371,8 @@ connection_of(ZarisStore *store, int id)
 			return NULL;
 		zaris_connection_init(connection, &store->setup, &hooks, store);
 		store->connections[id] = connection;
+		if (id >= store->n_ids)
+			store->n_ids = id + 1;
 	}
 	return connection;
 }
@@ -399,7 +402,7 @@ resp_flush(ZarisStore *store)
 static const char *
 known_ip(const ZarisStore *store, const ZarisAddress *address)
 {
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		if (store->connections[id] != NULL && zaris_address_equal(&store->connections[id]->address, address))
 			return store->connections[id]->ip;
 	return "";
@@ -446,7 +449,7 @@ resp_detach(ZarisStore *store, struct ZarisBatch *batch, bool broken)
 	for (size_t i = store->endings_at; i < store->n_endings; i++)
 		if (store->endings[i].operation != NULL && store->endings[i].operation->batch == batch)
 			store->endings[i].operation = NULL;
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		if (store->connections[id] != NULL)
 			detach_from(store, store->connections[id], batch, broken);
 	if (has_endings(store))
@@ -469,7 +472,7 @@ resp_connections(ZarisStore *store)
 {
 	int n = store->fetch.connection.stream != NULL;
 
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		n += store->connections[id] != NULL && store->connections[id]->stream != NULL;
 	return n;
 }
