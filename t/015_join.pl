@@ -44,7 +44,7 @@ $pg->sql(q{
 });
 
 my $session = $pg->session;
-$session->run("LOAD 'zaris_fdw'; SET enable_hashjoin = off; SET enable_mergejoin = off");
+$session->run("LOAD 'zaris_fdw'; SET enable_hashjoin = off; SET enable_mergejoin = off; SET constraint_exclusion = on");
 
 sub rows_of
 {
@@ -132,6 +132,11 @@ my @queries = (
 	[ undef, 'SELECT f.n, s.* FROM few f LEFT JOIN (SELECT o.n AS m, i.value FROM o JOIN ITEM i ON i.id = o.id WHERE o.n < 30) s ON s.m <> f.n' ],
 	[ undef, 'SELECT o.n, s.label FROM o LEFT JOIN (SELECT i.id, coalesce(i.value, \'none\') AS label FROM ITEM i) s ON s.id = o.id' ],
 	[ undef, 'SELECT f.n, g, i.value FROM few f, LATERAL generate_series(f.n, f.id) g LEFT JOIN ITEM i ON i.id = g' ],
+	[ 1, 'SELECT o, o.tableoid = \'o\'::regclass, i.value FROM o LEFT JOIN ITEM i ON i.id = o.id' ],
+	[ 1, 'SELECT o.n, i.value FROM o JOIN ITEM i ON i.id = o.id WHERE i.value IN (SELECT value FROM o)' ],
+	[ undef, 'SELECT o.n, i.value FROM o LEFT JOIN ITEM i ON i.id = o.id AND i.value > (SELECT max(x.value) FROM o x WHERE x.n = o.n)' ],
+	[ undef, 'SELECT o.n, i.value FROM o LEFT JOIN (SELECT * FROM ITEM WHERE id > 5 AND id < 3) i ON i.id = o.id' ],
+	[ undef, 'SELECT o.n, i.value FROM (SELECT * FROM o WHERE n IS NULL AND n > 3) o LEFT JOIN ITEM i ON i.id = o.id' ],
 	[ 0, 'SELECT i, o.n FROM o JOIN ITEM i ON i.id = o.id WHERE o.n < 20' ],
 	[ undef, 'SELECT o.n, i.value FROM o JOIN ITEM i ON i.id = o.id WHERE now() < \'2020-01-01\'' ],
 	[ undef, 'SELECT o.n, i.value FROM o LEFT JOIN ITEM i ON i.id = o.id AND now() < \'2020-01-01\'' ],

@@ -55,11 +55,12 @@ static const CustomScanMethods scan_methods = {
 
 /* when it is offered */
 
+/* A table that the planner has proved to be empty was never planned by us, and has no fdw_private. */
 static bool
 is_ours(const RelOptInfo *rel)
 {
 	return rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == zaris_get_foreign_plan &&
-		   rel->reloptkind == RELOPT_BASEREL;
+		   rel->reloptkind == RELOPT_BASEREL && rel->fdw_private != NULL;
 }
 
 /* The inner table never gives rows of its own accord, so RIGHT and FULL joins are not for us. */
