@@ -4,8 +4,8 @@
  *
  * Settling.  A slot is done if the node owned it all along: primary, owner and not open both before and after, at
  * the same epoch, which changes whenever the node gains a slot (so that a slot that left and came back does not
- * look as if it had stayed).  A slot that was migrating to the same peer both times makes a walk of that peer.  All
- * others stay for the next round.
+ * look as if it had stayed).  A slot that is migrating at the end, and was not to anybody else at the beginning, makes
+ * a walk of the node that it migrates to.  All others stay for the next round.
  */
 #include "client/scan_inside.h"
 
@@ -275,12 +275,17 @@ owns(const ZarisNodeState *state, int slot)
 	return state->primary && zaris_slot_bit(state->owned, slot);
 }
 
-/* Migrating (or importing) with one and the same peer at both times. */
 static bool
-stayed_open(const ZarisOpenSlot *before, const ZarisOpenSlot *after, bool importing)
+is_migrating(const ZarisOpenSlot *open)
 {
-	return before != NULL && after != NULL && before->importing == importing && after->importing == importing &&
-		strcmp(before->peer_id, after->peer_id) == 0;
+	return open != NULL && !open->importing;
+}
+
+/* Whether two looks at an open slot saw the same: the same way, the same peer. */
+static bool
+is_same(const ZarisOpenSlot *a, const ZarisOpenSlot *b)
+{
+	return a->importing == b->importing && strcmp(a->peer_id, b->peer_id) == 0;
 }
 
 static const ZarisAddress *
@@ -341,8 +346,9 @@ settle_owned(ScanWalk *walk, int slot, const OpenIndex *before, const OpenIndex 
 		return;
 	if (open_before == NULL && open_after == NULL)
 		zaris_scan_slot_is_done(scan, slot);
-	else if (stayed_open(open_before, open_after, false))
+	else if (is_migrating(open_after) && (open_before == NULL || is_same(open_before, open_after)))
 	{
+		/* Opened meanwhile or open all along: what is not here is with the peer, who is walked after us. */
 		target = target_walk(walk, after->state, open_after->peer_id, method);
 		if (target != NULL)
 			zaris_slotset_add(&target->slots, slot);
@@ -363,7 +369,7 @@ settle_target(ScanWalk *walk, int slot, const OpenIndex *before, const OpenIndex
 		strcmp(before->state->node_id, walk->source.peer_id) != 0 ||
 		strcmp(after->state->node_id, walk->source.peer_id) != 0)
 		return;
-	if (stayed_open(open_before, open_after, true))
+	if (open_before != NULL && open_after != NULL && open_after->importing && is_same(open_before, open_after))
 	{
 		if (strcmp(open_after->peer_id, walk->source.node_id) == 0)
 			zaris_slotset_add(&walk->held, slot);

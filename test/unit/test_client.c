@@ -287,6 +287,24 @@ TEST(two_nodes_that_point_at_each_other)
 	end();
 }
 
+/* After the pause the map knows better than the old redirect. */
+TEST(the_map_decides_after_a_revisit)
+{
+	ZarisOperation *op;
+
+	begin();
+	warm_and_rest();
+	fake_say_redirect(fake, 0, ZARIS_REDIRECT_MOVED, 1, 1);
+	fake_say_redirect(fake, 1, ZARIS_REDIRECT_MOVED, 1, 0);
+	fake_move_slot(fake, 1, 0, 2);
+	op = fake_get(batch, "1:a");
+	run();
+	check_status(ZARIS_OK, op);
+	CHECK_INT(3, fake->n_log);
+	CHECK_INT(2, fake->log[2].node);
+	end();
+}
+
 /* MOVED <-> MOVED without an end: five hops with pauses, then attempts with backoff, then the raw status. */
 TEST(an_endless_loop_ends)
 {
@@ -346,22 +364,27 @@ TEST(a_node_that_redirects_to_itself)
 
 TEST(no_connection_is_cut_under_others)
 {
-	ZarisOperation *op[3];
+	ZarisOperation *redirected,
+			   *other;
 
 	begin();
 	warm_and_rest();
 	fake_say_redirect(fake, 0, ZARIS_REDIRECT_MOVED, 1, 0);
-	op[0] = fake_get(batch, "1:a");
 	fake->latency_us = 20 * MS;
+	other = fake_put_op(batch, "2:x", "v", ZARIS_IF_ABSENT, 0);
 	fake_turn(fake);
-	op[1] = fake_put_op(batch, "2:x", "v", ZARIS_IF_ABSENT, 0);
-	fake->nodes[0].hangs = false;
+	fake->latency_us = 100;
+	redirected = fake_get(batch, "1:a");
 	run();
-	op[2] = fake_put_op(batch, "2:y", "v", ZARIS_IF_ABSENT, 0);
+	check_status(ZARIS_OK, redirected);
+	check_status(ZARIS_OK, other);
+	CHECK(!other->tainted);
+	CHECK_INT(0, fake->n_disconnects);
+
+	/* Once nothing is in flight there it is done. */
+	fake_get(batch, "1:a");
 	run();
-	for (int i = 0; i < 3; i++)
-		check_status(ZARIS_OK, op[i]);
-	CHECK(!op[1]->tainted);
+	CHECK_INT(1, fake->n_disconnects);
 	end();
 }
 
@@ -967,7 +990,19 @@ TEST(a_deadline_in_a_backoff)
 	run();
 	check_status(ZARIS_DEADLINE_EXCEEDED, op);
 	CHECK(elapsed_ms(op) <= 22);
-	CHECK_INT(2, fake->n_log);	/* nothing was sent past it */
+	CHECK_INT(2, fake->n_log);
+
+	/* Both the backoff and the deadline are over when the client is turned again: nothing is sent any more. */
+	zaris_batch_reset(batch);
+	zaris_batch_set_deadline(batch, ZARIS_NO_DEADLINE);
+	fake_say(fake, 0, ZARIS_UNAVAILABLE, ZARIS_OUTCOME_REJECTED, "BUSY");
+	op = fake_get(batch, "1:a");
+	fake_advance(fake, MS);
+	zaris_batch_set_deadline(batch, fake->now_us + 20 * MS);
+	fake->now_us += 500 * MS;
+	run();
+	check_status(ZARIS_DEADLINE_EXCEEDED, op);
+	CHECK_INT(3, fake->n_log);
 	end();
 }
 
@@ -1376,6 +1411,7 @@ main(void)
 	RUN(many_moved_make_one_refresh);
 	RUN(ask_is_followed_with_asking_and_leaves_the_map);
 	RUN(two_nodes_that_point_at_each_other);
+	RUN(the_map_decides_after_a_revisit);
 	RUN(an_endless_loop_ends);
 	RUN(asked_back_and_forth);
 	RUN(a_node_that_redirects_to_itself);

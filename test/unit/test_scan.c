@@ -392,6 +392,25 @@ TEST(a_slot_moves_to_a_scanned_node)
 	}
 }
 
+/* Away from one node only, which gains nothing: its epoch stays, but the slots are no longer its own. */
+TEST(slots_that_only_leave)
+{
+	for (int n = 0; n < 1500; n += 97)
+	{
+		begin(3, ZARIS_MAX_SLOTS, 3000);
+		start();
+		go_on(n + 1);
+		for (int i = 0; i < 3000; i += 5)
+		{
+			if (fake->nodes[0].owner[(i * 131) % ZARIS_MAX_SLOTS] == 0)
+				fake_move_slot(fake, (i * 131) % ZARIS_MAX_SLOTS, 0, 1);
+		}
+		go_on(-1);
+		check_complete(3000);
+		end();
+	}
+}
+
 /* A slot that leaves and comes back while its keys are not looked at: only the epoch tells. */
 TEST(a_slot_that_comes_back)
 {
@@ -451,6 +470,61 @@ TEST(an_open_slot_whose_keys_move_meanwhile)
 	meanwhile = move_a_key;
 	run();
 	check_complete(3000);
+	end();
+}
+
+/*
+ * Between the list of the source and the list of the target the slot goes all the way over and back, and is opened
+ * anew.  The keys that had moved are back on the source, which was listed without them: only its epoch, asked for
+ * once more, tells.
+ */
+static bool went_over_and_back;
+
+static void
+go_over_and_back(ZarisStore *store, int node, ZarisOperation *operation)
+{
+	const ZarisSlotRequest *list = operation->scan;
+
+	if (went_over_and_back || node != 2 || operation->kind != ZARIS_OP_LIST_SLOTS || list->slots[0] != 5)
+		return;
+	went_over_and_back = true;
+	fake_move_keys(store, 5, 0, 2, MANY);
+	fake_hand_over(store, 5, 0, 2);
+	fake_move_slot(store, 5, 2, 0);
+	fake_open_slot(store, 5, 0, 2);
+}
+
+TEST(an_open_slot_that_goes_over_and_back)
+{
+	begin(3, 64, 2900);
+	request.want = 0;
+	fake_open_slot(fake, 5, 0, 2);
+	fake_move_keys(fake, 5, 0, 2, 20);
+	went_over_and_back = false;
+	fake->before = go_over_and_back;
+	run();
+	CHECK(went_over_and_back);
+	check_complete(2900);
+	end();
+}
+
+/* Opened in the middle of a walk: what left the source before it was looked at is with the target. */
+static void
+open_in_between(void)
+{
+	if (++n_meanwhile == 10)
+		fake_open_slot(fake, 5, 0, 2);
+	else if (n_meanwhile > 10)
+		fake_move_keys(fake, 5, 0, 2, 1);
+}
+
+TEST(a_slot_that_is_opened_meanwhile)
+{
+	begin(3, 64, 2900);
+	fake->before = before;
+	meanwhile = open_in_between;
+	run();
+	check_complete(2900);
 	end();
 }
 
@@ -1002,9 +1076,12 @@ main(void)
 	RUN(the_next_page_is_on_its_way);
 	RUN(what_was_asked_for_goes_out_before_the_rows_are_used);
 	RUN(a_slot_moves_to_a_scanned_node);
+	RUN(slots_that_only_leave);
 	RUN(a_slot_that_comes_back);
 	RUN(an_open_slot);
 	RUN(an_open_slot_whose_keys_move_meanwhile);
+	RUN(an_open_slot_that_goes_over_and_back);
+	RUN(a_slot_that_is_opened_meanwhile);
 	RUN(an_open_slot_that_is_handed_over_meanwhile);
 	RUN(slots_that_travel_to_and_fro);
 	RUN(a_slot_that_will_not_hold_still);
