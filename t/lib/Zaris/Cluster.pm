@@ -55,6 +55,7 @@ sub launch
 	my @ports = Zaris::Process::free_ports(2 * $n_nodes);
 	$self->{ports} = [ @ports[ 0 .. $n_nodes - 1 ] ];
 	$self->{bus_ports} = [ @ports[ $n_nodes .. 2 * $n_nodes - 1 ] ];
+	$self->{shard_ids} = Zaris::Node::has_shard_ids($self->{server} // Zaris::Node::server());
 	$self->{nodes} = [ map { $self->_make_node($_) } 0 .. $n_nodes - 1 ];
 	$_->launch for @{ $self->{nodes} };
 	return $self;
@@ -75,6 +76,7 @@ sub _make_node
 		port => $self->{ports}[$n],
 		directory => $directory,
 		password => $self->{password},
+		$self->{server} ? (server => $self->{server}) : (),
 		args => [
 			'--cluster-enabled', 'yes', '--cluster-port', $self->{bus_ports}[$n],
 			'--cluster-config-file', 'nodes.conf', '--cluster-node-timeout', $self->{node_timeout},
@@ -100,7 +102,8 @@ sub _write_nodes_conf
 		  $n < $primaries
 		  ? "${flags}master - 0 0 " . ($shard + 1) . " connected $first-" . ($last - 1)
 		  : "${flags}slave " . $self->id($shard) . " 0 0 " . ($shard + 1) . " connected";
-		push @lines, $self->id($n) . " 127.0.0.1:$self->{ports}[$n]\@$self->{bus_ports}[$n] $role";
+		my $auxiliary = $self->{shard_ids} ? sprintf(',,shard-id=%040x', $shard + 1) : '';
+		push @lines, $self->id($n) . " 127.0.0.1:$self->{ports}[$n]\@$self->{bus_ports}[$n]$auxiliary $role";
 	}
 	open(my $file, '>', $path) or croak "could not write $path: $!";
 	print $file map { "$_\n" } @lines, 'vars currentEpoch ' . scalar(@lines) . ' lastVoteEpoch 0';
