@@ -21,42 +21,42 @@
 #include "stores/lmdb/files.h"
 #include "stores/lmdb/request.h"
 
-#define FIRST_ROOM		256
-#define TURN_US			UINT64_C(10000) /* a flush begins no new group after so much time */
-#define OPEN_RETRY_US	UINT64_C(5000)
-#define MAX_REDONE		64		/* growing doubles the map, so this is never reached by growing alone */
+#define FIRST_ROOM	  256
+#define TURN_US		  UINT64_C(10000) /* a flush begins no new group after so much time */
+#define OPEN_RETRY_US UINT64_C(5000)
+#define MAX_REDONE	  64 /* growing doubles the map, so this is never reached by growing alone */
 
 typedef struct Entry
 {
-	ZarisOperation *operation;	/* NULL: detached */
+	ZarisOperation	  *operation; /* NULL: detached */
 	struct ZarisBatch *batch;
-	ZarisAnswer answer;
+	ZarisAnswer		   answer;
 } Entry;
 
 struct ZarisStore
 {
-	const ZarisHost *host;
-	ZarisLoop  *loop;
-	ZarisClient *client;
+	const ZarisHost		   *host;
+	ZarisLoop			   *loop;
+	ZarisClient			   *client;
 	const ZarisStoreEvents *events;
-	char	   *directory;
-	char	   *name;
-	uint64_t	open_timeout_us;
+	char				   *directory;
+	char				   *name;
+	uint64_t				open_timeout_us;
 
-	ZarisLmdbEnvironment *environment;	/* NULL: not opened yet, another process was just at it */
-	ZarisTimer *map_timer;
-	uint64_t	map_deadline_us;
+	ZarisLmdbEnvironment *environment; /* NULL: not opened yet, another process was just at it */
+	ZarisTimer			 *map_timer;
+	uint64_t			  map_deadline_us;
 
 	Entry	   *entries;
 	size_t		room;
 	size_t		start;
 	size_t		done;
 	size_t		end;
-	ZarisTimer *queue_timer;	/* set while a flush left something behind */
-	bool		running;		/* inside a group or telling its answers */
+	ZarisTimer *queue_timer; /* set while a flush left something behind */
+	bool		running;	 /* inside a group or telling its answers */
 
 	ZarisLmdbScratch scratch;
-	ZarisLmdbProblem problem;	/* of the group that was run last: answers point to its text */
+	ZarisLmdbProblem problem; /* of the group that was run last: answers point to its text */
 };
 
 /* running a group */
@@ -64,15 +64,15 @@ struct ZarisStore
 /* One pass over a group within one transaction. What a guarded call needs lies here. */
 typedef struct Pass
 {
-	ZarisStore *store;
+	ZarisStore			*store;
 	ZarisLmdbTransaction t;
-	size_t		first;
-	size_t		n;
-	bool		write;
-	bool		rescue;			/* only the reads of a group whose writes failed and have their answers */
-	uint64_t	stop_us;		/* a reading pass ends early at this time; 0 = never */
-	size_t		ran;			/* entries that have their answers */
-	size_t		written;		/* bytes */
+	size_t				 first;
+	size_t				 n;
+	bool				 write;
+	bool				 rescue;  /* only the reads of a group whose writes failed and have their answers */
+	uint64_t			 stop_us; /* a reading pass ends early at this time; 0 = never */
+	size_t				 ran;	  /* entries that have their answers */
+	size_t				 written; /* bytes */
 } Pass;
 
 static bool
@@ -108,12 +108,12 @@ run_one(Pass *pass, Entry *entry)
 static int
 pass_work(void *argument)
 {
-	Pass	   *pass = argument;
-	int			code = 0;
+	Pass *pass = argument;
+	int	  code = 0;
 
 	for (; pass->ran < pass->n; pass->ran++)
 	{
-		Entry	   *entry = &pass->store->entries[pass->first + pass->ran];
+		Entry *entry = &pass->store->entries[pass->first + pass->ran];
 
 		if (entry->operation == NULL || (pass->rescue && is_write(entry->operation)))
 			continue;
@@ -134,7 +134,7 @@ answer_all(ZarisStore *store, size_t n, ZarisOutcome outcome)
 {
 	for (size_t i = 0; i < n; i++)
 	{
-		Entry	   *entry = &store->entries[store->start + i];
+		Entry *entry = &store->entries[store->start + i];
 
 		if (entry->operation == NULL)
 			continue;
@@ -158,11 +158,11 @@ clear_away(Pass *pass)
 
 typedef enum PassResult
 {
-	PASS_DONE,					/* .ran entries have their answers */
-	PASS_FULL,					/* nothing happened: the map must grow */
-	PASS_TOO_MANY,				/* nothing happened: too much for one transaction */
-	PASS_FAILED,				/* nothing happened, store->problem says why */
-	PASS_IN_DOUBT				/* perhaps it happened, store->problem says why it is not known */
+	PASS_DONE,	   /* .ran entries have their answers */
+	PASS_FULL,	   /* nothing happened: the map must grow */
+	PASS_TOO_MANY, /* nothing happened: too much for one transaction */
+	PASS_FAILED,   /* nothing happened, store->problem says why */
+	PASS_IN_DOUBT  /* perhaps it happened, store->problem says why it is not known */
 } PassResult;
 
 static PassResult
@@ -186,8 +186,8 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 /* A commit can fail an assertion as well: freed pages are looked through there. */
 typedef struct CommitWork
 {
-	Pass	   *pass;
-	bool		in_doubt;
+	Pass *pass;
+	bool  in_doubt;
 } CommitWork;
 
 static int
@@ -229,8 +229,8 @@ run_pass(Pass *pass)
 static void
 fail_group(ZarisStore *store, size_t n, bool write)
 {
-	Pass		pass = {.store = store, .first = store->start, .n = n, .rescue = true};
-	bool		has_reads = false;
+	Pass pass = {.store = store, .first = store->start, .n = n, .rescue = true};
+	bool has_reads = false;
 
 	answer_all(store, n, ZARIS_OUTCOME_REJECTED);
 	for (size_t i = 0; i < n; i++)
@@ -253,8 +253,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 {
 	for (int i = 0; i < MAX_REDONE; i++)
 	{
-		Pass		pass = {.store = store, .first = store->start, .n = n, .write = write, .stop_us = stop_us};
-		int			code;
+		Pass pass = {.store = store, .first = store->start, .n = n, .write = write, .stop_us = stop_us};
+		int	 code;
 
 		switch (run_pass(&pass))
 		{
@@ -298,8 +298,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 static size_t
 next_group(const ZarisStore *store, bool *write)
 {
-	size_t		bytes = 0;
-	size_t		n = 0;
+	size_t bytes = 0;
+	size_t n = 0;
 
 	*write = false;
 	for (size_t at = store->start; at < store->end; at++, n++)
@@ -328,7 +328,7 @@ tell(ZarisStore *store)
 {
 	while (store->done > 0)
 	{
-		Entry		entry = store->entries[store->start];
+		Entry entry = store->entries[store->start];
 
 		store->start++;
 		store->done--;
@@ -343,15 +343,15 @@ tell(ZarisStore *store)
 static void
 run_queue(ZarisStore *store, size_t most)
 {
-	uint64_t	stop_us = zaris_loop_now_us() + TURN_US;
+	uint64_t stop_us = zaris_loop_now_us() + TURN_US;
 
 	if (store->running)
 		return;
 	store->running = true;
 	while (most > 0 && store->start < store->end)
 	{
-		bool		write;
-		size_t		n = next_group(store, &write);
+		bool   write;
+		size_t n = next_group(store, &write);
 
 		if (n > most)
 			n = most;
@@ -384,7 +384,7 @@ static void
 tell_map(ZarisStore *store, ZarisStatus status, const char *text)
 {
 	ZarisTopology *topology = NULL;
-	char		host[ZARIS_HOST_LEN];
+	char		   host[ZARIS_HOST_LEN];
 
 	if (status == ZARIS_OK)
 	{
@@ -394,7 +394,7 @@ tell_map(ZarisStore *store, ZarisStatus status, const char *text)
 	}
 	if (topology != NULL)
 	{
-		int			node;
+		int node;
 
 		snprintf(host, sizeof(host), "inproc/%s", store->name);
 		zaris_topology_reset(topology, 1);
@@ -430,7 +430,7 @@ on_map_timer(void *context)
 static void
 lmdb_fetch_map(ZarisStore *store, const ZarisAddress *from)
 {
-	uint64_t	now = zaris_loop_now_us();
+	uint64_t now = zaris_loop_now_us();
 
 	store->map_deadline_us = now + store->open_timeout_us;
 	zaris_timer_set(store->map_timer, now);
@@ -484,8 +484,8 @@ new_store(const ZarisStoreConfig *config)
 static ZarisStatus
 lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **problem)
 {
-	static ZarisLmdbProblem last;	/* its text must outlive the store that did not come to be */
-	ZarisStore *store;
+	static ZarisLmdbProblem last; /* its text must outlive the store that did not come to be */
+	ZarisStore			   *store;
 
 	*result = NULL;
 	*problem = last.text;
@@ -523,8 +523,8 @@ lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **prob
 static bool
 make_room(ZarisStore *store)
 {
-	size_t		room = store->room == 0 ? FIRST_ROOM : store->room * 2;
-	Entry	   *entries;
+	size_t room = store->room == 0 ? FIRST_ROOM : store->room * 2;
+	Entry *entries;
 
 	if (store->end < store->room)
 		return true;
@@ -548,7 +548,7 @@ make_room(ZarisStore *store)
 static void
 lmdb_submit(ZarisStore *store, int id, const ZarisNode *node, ZarisOperation *operation, bool asking)
 {
-	Entry	   *entry;
+	Entry *entry;
 
 	if (!make_room(store))
 	{
@@ -620,7 +620,7 @@ const ZarisStoreDriver zaris_lmdb_driver = {
 	.version = ZARIS_STORE_VERSION,
 	.name = "lmdb",
 	.capabilities = ZARIS_CAN_ORDER | ZARIS_CAN_SNAPSHOT | ZARIS_CAN_ATOMIC | ZARIS_CAN_EXPIRE | ZARIS_CAN_COUNT |
-	ZARIS_CAN_RECORDS | ZARIS_CAN_LOCK,
+					ZARIS_CAN_RECORDS | ZARIS_CAN_LOCK,
 	.scheme = ZARIS_SCHEME_INPROC,
 	.open = lmdb_open,
 	.close = lmdb_close,

@@ -16,10 +16,10 @@
 #include "stores/lmdb/files.h"
 #include "stores/lmdb/record.h"
 
-#define MAGIC			"zarisfdw"
-#define FORMAT_LEN		16		/* magic, number (uint32), zero */
-#define STATE_LEN		8
-#define MAP_UNIT		((size_t) 1024 * 1024)	/* a multiple of any page size */
+#define MAGIC	   "zarisfdw"
+#define FORMAT_LEN 16 /* magic, number (uint32), zero */
+#define STATE_LEN  8
+#define MAP_UNIT   ((size_t) 1024 * 1024) /* a multiple of any page size */
 
 static const MDB_val format_key = {6, "format"};
 static const MDB_val state_key = {5, "state"};
@@ -36,8 +36,8 @@ zaris_lmdb_round_map(size_t size)
 static int
 open_sized(const char *path, size_t map_size, MDB_env **opened)
 {
-	MDB_env    *env;
-	int			code = mdb_env_create(&env);
+	MDB_env *env;
+	int		 code = mdb_env_create(&env);
 
 	if (code != 0)
 		return code;
@@ -58,14 +58,14 @@ open_sized(const char *path, size_t map_size, MDB_env **opened)
 static int
 open_env(const char *path, size_t file_size, MDB_env **opened)
 {
-	size_t		least = zaris_lmdb_round_map(file_size + MAP_UNIT);
-	size_t		size = zaris_lmdb_round_map(zaris_lmdb_tuning.map_size);
+	size_t least = zaris_lmdb_round_map(file_size + MAP_UNIT);
+	size_t size = zaris_lmdb_round_map(zaris_lmdb_tuning.map_size);
 
 	if (size < least * 2)
 		size = least * 2;
 	for (;;)
 	{
-		int			code = open_sized(path, size, opened);
+		int code = open_sized(path, size, opened);
 
 		if (code != ENOMEM || size == least)
 			return code;
@@ -80,7 +80,7 @@ open_env(const char *path, size_t file_size, MDB_env **opened)
 static int
 open_databases(MDB_txn *txn, ZarisLmdbEnvironment *environment, unsigned flags)
 {
-	int			code = mdb_dbi_open(txn, "zaris_meta", flags, &environment->meta);
+	int code = mdb_dbi_open(txn, "zaris_meta", flags, &environment->meta);
 
 	if (code == 0)
 		code = mdb_dbi_open(txn, "zaris_records", flags, &environment->records);
@@ -102,10 +102,10 @@ foreign(const ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 static bool
 check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	MDB_val		key = format_key;
-	MDB_val		value;
-	uint32_t	number;
-	int			code = mdb_dbi_open(txn, "zaris_meta", 0, &environment->meta);
+	MDB_val	 key = format_key;
+	MDB_val	 value;
+	uint32_t number;
+	int		 code = mdb_dbi_open(txn, "zaris_meta", 0, &environment->meta);
 
 	if (code == 0)
 		code = mdb_get(txn, environment->meta, &key, &value);
@@ -135,8 +135,8 @@ check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *
 static bool
 attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	MDB_txn    *txn;
-	int			code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
+	MDB_txn *txn;
+	int		 code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
 
 	if (code != 0)
 		return zaris_lmdb_problem_code(problem, code, "Could not read embedded store \"%s\"", environment->name);
@@ -162,7 +162,7 @@ attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 typedef struct AttachWork
 {
 	ZarisLmdbEnvironment *environment;
-	ZarisLmdbProblem *problem;
+	ZarisLmdbProblem	 *problem;
 } AttachWork;
 
 static int
@@ -184,10 +184,10 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 	char	   *data = zaris_lmdb_path(environment->path, "", ZARIS_LMDB_DATA, "");
 	struct stat status;
 	bool		good,
-				asserted;
-	int			fd,
-				code,
-				dead;
+		asserted;
+	int fd,
+		code,
+		dead;
 
 	if (data == NULL)
 		return zaris_lmdb_problem_code(problem, ENOMEM, "Could not open embedded store \"%s\"", environment->name);
@@ -227,12 +227,12 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 static int
 write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 {
-	char		format[FORMAT_LEN] = MAGIC;
-	char		state[STATE_LEN] = {0};
-	MDB_val		key = format_key;
-	MDB_val		value = {FORMAT_LEN, format};
-	MDB_txn    *txn;
-	int			code = mdb_txn_begin(env, NULL, 0, &txn);
+	char	 format[FORMAT_LEN] = MAGIC;
+	char	 state[STATE_LEN] = {0};
+	MDB_val	 key = format_key;
+	MDB_val	 value = {FORMAT_LEN, format};
+	MDB_txn *txn;
+	int		 code = mdb_txn_begin(env, NULL, 0, &txn);
 
 	if (code != 0)
 		return code;
@@ -242,7 +242,7 @@ write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 	if (code == 0)
 		code = mdb_put(txn, environment->meta, &key, &value, 0);
 	key = state_key;
-	value = (MDB_val) {STATE_LEN, state};
+	value = (MDB_val){STATE_LEN, state};
 	if (code == 0)
 		code = mdb_put(txn, environment->meta, &key, &value, 0);
 	if (code == 0)
@@ -255,9 +255,9 @@ write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 static int
 make_in(const char *path, ZarisLmdbEnvironment *environment)
 {
-	MDB_env    *env;
-	char	   *lock;
-	int			code = zaris_lmdb_remove(path);
+	MDB_env *env;
+	char	*lock;
+	int		 code = zaris_lmdb_remove(path);
 
 	if (code != 0)
 		return code;
@@ -285,9 +285,9 @@ make_in(const char *path, ZarisLmdbEnvironment *environment)
 bool
 zaris_lmdb_make_store(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	char	   *path = zaris_lmdb_path(environment->directory, ".", environment->name, ".new");
-	int			code = path == NULL ? ENOMEM : make_in(path, environment);
-	bool		occupied = false;
+	char *path = zaris_lmdb_path(environment->directory, ".", environment->name, ".new");
+	int	  code = path == NULL ? ENOMEM : make_in(path, environment);
+	bool  occupied = false;
 
 	/* An empty directory of that name is replaced; anything else stays as it is. */
 	if (code == 0 && rename(path, environment->path) != 0)

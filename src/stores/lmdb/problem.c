@@ -15,7 +15,7 @@ typedef struct CodeRule
 {
 	int			code;
 	ZarisStatus status;
-	const char *text;			/* NULL: the library's own words */
+	const char *text; /* NULL: the library's own words */
 } CodeRule;
 
 /* What is not listed is a request that LMDB refuses, and in all likelihood a fault of ours. */
@@ -23,7 +23,7 @@ static const CodeRule rules[] = {
 	{ENOSPC, ZARIS_OUT_OF_STORAGE, NULL},
 	{EDQUOT, ZARIS_OUT_OF_STORAGE, NULL},
 	{EFBIG, ZARIS_OUT_OF_STORAGE, NULL},
-	{EIO, ZARIS_OUT_OF_STORAGE, "Input/output error, or the disk is full"},	/* LMDB calls a short write EIO */
+	{EIO, ZARIS_OUT_OF_STORAGE, "Input/output error, or the disk is full"}, /* LMDB calls a short write EIO */
 	{EROFS, ZARIS_OUT_OF_STORAGE, NULL},
 	{ENOMEM, ZARIS_NO_MEMORY, NULL},
 	{EACCES, ZARIS_PERMISSION_DENIED, NULL},
@@ -55,9 +55,9 @@ fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list 
 }
 
 bool
-zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format,...)
+zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, ...)
 {
-	va_list		arguments;
+	va_list arguments;
 
 	va_start(arguments, format);
 	fill(problem, status, format, arguments);
@@ -66,7 +66,7 @@ zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *fo
 }
 
 bool
-zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format,...)
+zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format, ...)
 {
 	ZarisStatus status = ZARIS_INVALID_REQUEST;
 	const char *words = NULL;

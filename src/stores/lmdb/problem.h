@@ -16,11 +16,11 @@ typedef struct ZarisLmdbProblem
 } ZarisLmdbProblem;
 
 /* Fill in a problem. Always returns false, so that callers can return it. */
-extern bool zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format,...)
+extern bool zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Likewise for what the system (errno) or LMDB (MDB_*) answered; what: "could not ...", without a period. */
-extern bool zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format,...)
+extern bool zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-#endif							/* ZARIS_LMDB_PROBLEM_H */
+#endif /* ZARIS_LMDB_PROBLEM_H */

@@ -18,9 +18,9 @@ static int
 used_by_others(const char *path, bool *used)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-	char	   *file = zaris_lmdb_path(path, "", ZARIS_LMDB_LOCK, "");
-	int			code = 0;
-	int			fd;
+	char		*file = zaris_lmdb_path(path, "", ZARIS_LMDB_LOCK, "");
+	int			 code = 0;
+	int			 fd;
 
 	*used = false;
 	if (file == NULL)
@@ -43,8 +43,8 @@ used_by_others(const char *path, bool *used)
 static int
 remove_locked(const char *directory, const char *name, const char *path)
 {
-	char	   *old = zaris_lmdb_path(directory, ".", name, ".old");
-	int			code = old == NULL ? ENOMEM : zaris_lmdb_remove(old);
+	char *old = zaris_lmdb_path(directory, ".", name, ".old");
+	int	  code = old == NULL ? ENOMEM : zaris_lmdb_remove(old);
 
 	/* First it loses its name, all at once: a crash leaves the store, or something that nobody takes for it. */
 	if (code == 0 && rename(path, old) != 0)
