@@ -532,8 +532,10 @@ zaris_reply_equals(const ZarisReply *reply, const char *text)
 ZarisReplyWalk
 zaris_reply_walk(const ZarisReply *aggregate)
 {
-	ZarisReplyWalk walk = {aggregate->data, aggregate->data + aggregate->len};
+	ZarisReplyWalk walk = {NULL, NULL}; /* of what is no aggregate: nothing to take */
 
+	if (aggregate->data != NULL)
+		walk = (ZarisReplyWalk){aggregate->data, aggregate->data + aggregate->len};
 	return walk;
 }
 
