@@ -446,10 +446,19 @@ keep_cursor(ScanWalk *walk, ZarisBytes cursor)
 static void
 take_page(ScanWalk *walk, ScanPage *page)
 {
-	if (!zaris_page_take_keys(page, walk->scan, &walk->counted))
-		return;
 	if (!keep_cursor(walk, page->ask->page->cursor))
+	{
 		zaris_scan_fail(walk->scan, ZARIS_NO_MEMORY, NULL, "");
+		return;
+	}
+
+	/* the node looks for the next page while this one's keys are judged */
+	if (walk->state == SCAN_WALK_WALKING && may_ask(walk))
+	{
+		ask_page(walk);
+		zaris_client_flush(walk->scan->client);
+	}
+	(void) zaris_page_take_keys(page, walk->scan, &walk->counted);
 }
 
 /* Lists of a size that makes a page or a few of keys, whatever a slot holds here. */
