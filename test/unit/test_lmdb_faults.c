@@ -223,7 +223,7 @@ TEST(no_address_space)
 	map_limit = 4 * 1024 * 1024;
 	operation = put(&store, bytes("large"), (ZarisBytes){value, 6 * 1024 * 1024});
 	CHECK_STATUS(ZARIS_NO_MEMORY, operation->status);
-	CHECK(strstr(operation->error_text, "Could not enlarge the map") != NULL);
+	CHECK(strstr(operation->error_text, "could not enlarge the map") != NULL);
 	CHECK_STATUS(ZARIS_OK, get(&store, bytes("a"))->status);
 	CHECK_STATUS(ZARIS_OK, put(&store, bytes("b"), bytes("v"))->status);
 	fault = NO_FAULT;

@@ -186,6 +186,7 @@ TEST(hashes)
 		{bytes("age"), {NULL, 0}},
 		{bytes("name"), {NULL, 0}},
 	};
+	ZarisField		last[] = {{bytes("age"), {NULL, 0}}, {bytes("email"), {NULL, 0}}};
 	ZarisOperation *operation;
 
 	CHECK_STATUS(ZARIS_OK, put_hash(store, "h", first, 3, ZARIS_IF_ABSENT)->status);
@@ -206,6 +207,14 @@ TEST(hashes)
 
 	CHECK_STATUS(ZARIS_WRONG_TYPE, get(store, bytes("h"))->status);
 	CHECK_STATUS(ZARIS_WRONG_TYPE, put_if(store, bytes("h"), bytes("s"), ZARIS_IF_PRESENT, 0)->status);
+
+	/* A hash is its fields: the last ones are not taken, and none is made without. */
+	operation = put_hash(store, "h", last, 2, ZARIS_IF_PRESENT);
+	CHECK_STATUS(ZARIS_INVALID_REQUEST, operation->status);
+	CHECK_TEXT("a hash without fields cannot exist", operation->error_text);
+	CHECK_INT(2, get_hash(store, "h", NULL, 0)->n_all_fields);
+	CHECK_STATUS(ZARIS_INVALID_REQUEST, put_hash(store, "g", last, 2, ZARIS_IF_ABSENT)->status);
+	CHECK_STATUS(ZARIS_NOT_FOUND, get_hash(store, "g", NULL, 0)->status);
 	operation = new_operation(store, ZARIS_OP_DELETE, bytes("h"));
 	operation->record = ZARIS_RECORD_HASH;
 	operation->precondition = ZARIS_IF_PRESENT;
@@ -289,6 +298,9 @@ TEST(preconditions_table)
 		ZarisOperation *operation = new_operation(store, is_delete ? ZARIS_OP_DELETE : ZARIS_OP_PUT, bytes("p"));
 		ZarisOperation *after;
 
+		/* What is absent cannot be deleted, whatever is there. */
+		if (is_delete && demand == IF_ABSENT)
+			expected = ZARIS_INVALID_REQUEST;
 		operation->value = bytes("new");
 		operation->precondition = preconditions[demand];
 		operation->match_version = demand == IF_MATCH_WRONG ? version + 1 : version;
@@ -658,7 +670,7 @@ TEST(damaged_records)
 	plant("damaged", "bad\n\"", bytes("garbage"));
 	operation = get(&store, bytes("bad\n\""));
 	CHECK_STATUS(ZARIS_PROTOCOL_ERROR, operation->status);
-	CHECK(strcmp(operation->error_text, "The record of key \"bad\\x0a\\x22\" is damaged.") == 0);
+	CHECK(strcmp(operation->error_text, "the record of key \"bad\\x0a\\x22\" is damaged") == 0);
 	CHECK_STATUS(ZARIS_PROTOCOL_ERROR, put_if(&store, bytes("bad\n\""), bytes("v"), ZARIS_IF_PRESENT, 0)->status);
 	CHECK_STATUS(ZARIS_PROTOCOL_ERROR, delete_if(&store, bytes("bad\n\""), ZARIS_IF_PRESENT, 0)->status);
 	CHECK_STATUS(ZARIS_PROTOCOL_ERROR, page(&store, &request)->status);

@@ -320,21 +320,21 @@ zaris_lmdb_datafile_check(int fd, const char *name, ZarisLmdbProblem *problem)
 			break;
 		case CUT:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-									  "The data file of embedded store \"%s\" is cut off: pages in use are missing.",
+									  "the data file of embedded store \"%s\" is cut off: pages in use are missing",
 									  name);
 		case NOT_LMDB:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-									  "The data file of embedded store \"%s\" is not an LMDB file.", name);
+									  "the data file of embedded store \"%s\" is not an LMDB file", name);
 		case OTHER_VERSION:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-									  "The data file of embedded store \"%s\" was written by another version of LMDB.",
+									  "the data file of embedded store \"%s\" was written by another version of LMDB",
 									  name);
 		case DAMAGED:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-									  "The data file of embedded store \"%s\" has a damaged header.", name);
+									  "the data file of embedded store \"%s\" has a damaged header", name);
 		case UNREADABLE:
 			return zaris_lmdb_problem_code(problem, errno,
-										   "Could not read the data file of embedded store \"%s\"", name);
+										   "could not read the data file of embedded store \"%s\"", name);
 	}
 	return true;
 }

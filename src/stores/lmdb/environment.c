@@ -170,7 +170,7 @@ acquire_locked(ZarisLmdbEnvironment *fresh, ZarisLmdbProblem *problem)
 	}
 	else
 	{
-		zaris_lmdb_problem_code(problem, code, "Could not open embedded store \"%s\"", fresh->name);
+		zaris_lmdb_problem_code(problem, code, "could not open embedded store \"%s\"", fresh->name);
 		return NULL;
 	}
 
@@ -191,7 +191,7 @@ zaris_lmdb_acquire(const char *directory, const char *name, ZarisLmdbProblem *pr
 
 	if (fresh == NULL)
 	{
-		zaris_lmdb_problem_code(problem, ENOMEM, "Could not open embedded store \"%s\"", name);
+		zaris_lmdb_problem_code(problem, ENOMEM, "could not open embedded store \"%s\"", name);
 		return NULL;
 	}
 	lock = zaris_lmdb_lock(directory, true, problem);
@@ -343,7 +343,7 @@ zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_txn **txn, Z
 
 	if (environment->pid != getpid())
 		return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-								  "Embedded store \"%s\" was opened by a parent process.", environment->name);
+								  "embedded store \"%s\" was opened by a parent process", environment->name);
 
 	for (int i = 0; i < MAX_TRIES; i++)
 	{
@@ -361,7 +361,7 @@ zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_txn **txn, Z
 			break;
 		}
 	}
-	return zaris_lmdb_problem_code(problem, code, "Could not %s embedded store \"%s\"",
+	return zaris_lmdb_problem_code(problem, code, "could not %s embedded store \"%s\"",
 								   write ? "write to" : "read", environment->name);
 }
 

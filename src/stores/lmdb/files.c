@@ -113,7 +113,7 @@ zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 
 		if (code != 0)
 		{
-			zaris_lmdb_problem_code(problem, code, "Could not create the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, code, "could not create the directory of the embedded stores");
 			return -1;
 		}
 		fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -121,9 +121,9 @@ zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 	if (fd < 0)
 	{
 		if (errno == ENOENT)
-			zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "There is no directory of embedded stores.");
+			zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "there is no directory of embedded stores");
 		else
-			zaris_lmdb_problem_code(problem, errno, "Could not open the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, errno, "could not open the directory of the embedded stores");
 		return -1;
 	}
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -131,9 +131,9 @@ zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 		if (errno == EINTR)
 			continue;
 		if (errno == EWOULDBLOCK)
-			zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "Another process is opening or removing an embedded store.");
+			zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "another process is opening or removing an embedded store");
 		else
-			zaris_lmdb_problem_code(problem, errno, "Could not lock the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, errno, "could not lock the directory of the embedded stores");
 		close(fd);
 		return -1;
 	}

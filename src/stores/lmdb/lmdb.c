@@ -26,6 +26,8 @@
 #define OPEN_RETRY_US UINT64_C(5000)
 #define MAX_REDONE	  64 /* growing doubles the map, so this is never reached by growing alone */
 
+static const char bad_name[] = "the name of an embedded store has 1 to 63 letters, digits, hyphens and underscores";
+
 typedef struct Entry
 {
 	ZarisOperation	  *operation; /* NULL: detached */
@@ -101,7 +103,7 @@ run_one(Pass *pass, Entry *entry)
 			/* Nobody asks a store that is not partitioned for its slots. */
 			break;
 	}
-	zaris_lmdb_answer(&entry->answer, ZARIS_INVALID_REQUEST, "An embedded store has no slots.");
+	zaris_lmdb_answer(&entry->answer, ZARIS_INVALID_REQUEST, "an embedded store has no slots");
 	return 0;
 }
 
@@ -170,7 +172,7 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 {
 	if (in_doubt)
 	{
-		zaris_lmdb_problem_code(&store->problem, code, "Could not make a write to embedded store \"%s\" durable",
+		zaris_lmdb_problem_code(&store->problem, code, "could not make a write to embedded store \"%s\" durable",
 								store->name);
 		store->problem.status = ZARIS_TRANSPORT_ERROR;
 		return PASS_IN_DOUBT;
@@ -179,7 +181,7 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 		return PASS_FULL;
 	if (code == MDB_TXN_FULL)
 		return PASS_TOO_MANY;
-	zaris_lmdb_problem_code(&store->problem, code, "Could not use embedded store \"%s\"", store->name);
+	zaris_lmdb_problem_code(&store->problem, code, "could not use embedded store \"%s\"", store->name);
 	return PASS_FAILED;
 }
 
@@ -264,7 +266,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 				code = zaris_lmdb_grow(store->environment, pass.written);
 				if (code == 0)
 					continue;
-				zaris_lmdb_problem_code(&store->problem, code, "Could not enlarge the map of embedded store \"%s\"",
+				zaris_lmdb_problem_code(&store->problem, code, "could not enlarge the map of embedded store \"%s\"",
 										store->name);
 				break;
 			case PASS_TOO_MANY:
@@ -273,7 +275,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 					n /= 2;
 					continue;
 				}
-				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "Could not write to embedded store \"%s\"",
+				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "could not write to embedded store \"%s\"",
 										store->name);
 				break;
 			case PASS_FAILED:
@@ -285,7 +287,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 		fail_group(store, n, write);
 		return n;
 	}
-	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" found no room in many tries.",
+	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" found no room in many tries",
 					   store->name);
 	fail_group(store, n, write);
 	return n;
@@ -482,6 +484,13 @@ new_store(const ZarisStoreConfig *config)
 }
 
 static ZarisStatus
+refuse(ZarisLmdbProblem *problem)
+{
+	zaris_lmdb_sentence(problem);
+	return problem->status;
+}
+
+static ZarisStatus
 lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **problem)
 {
 	static ZarisLmdbProblem last; /* its text must outlive the store that did not come to be */
@@ -491,18 +500,17 @@ lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **prob
 	*problem = last.text;
 	last.status = ZARIS_OK;
 	if (config->directory == NULL || config->directory[0] != '/')
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "An embedded store needs a directory with an absolute path.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "an embedded store needs a directory with an absolute path");
 	else if (!zaris_lmdb_name_is_good(config->url->name))
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST,
-						   "The name of an embedded store has 1 to 63 letters, digits, hyphens and underscores.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "%s", bad_name);
 	if (last.status != ZARIS_OK)
-		return last.status;
+		return refuse(&last);
 
 	store = new_store(config);
 	if (store == NULL)
 	{
-		zaris_lmdb_problem_code(&last, ENOMEM, "Could not open embedded store \"%s\"", config->url->name);
-		return last.status;
+		zaris_lmdb_problem_code(&last, ENOMEM, "could not open embedded store \"%s\"", config->url->name);
+		return refuse(&last);
 	}
 
 	/* What is wrong with the file is said at once. That it is not to be had at this moment is left to fetch_map. */
@@ -510,7 +518,7 @@ lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **prob
 	if (store->environment == NULL && last.status != ZARIS_UNAVAILABLE)
 	{
 		lmdb_close(store);
-		return last.status;
+		return refuse(&last);
 	}
 	*result = store;
 	*problem = NULL;
@@ -575,7 +583,7 @@ lmdb_flush(ZarisStore *store)
 	/* The map was never fetched, so nobody can have sent anything here; but that is the core's promise, not ours. */
 	if (store->environment == NULL)
 	{
-		zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" is not open yet.", store->name);
+		zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" is not open yet", store->name);
 		answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
 		store->done = store->end - store->start;
 		store->running = true;
@@ -602,7 +610,7 @@ lmdb_disconnect(ZarisStore *store, int id)
 {
 	if (store->running || store->start == store->end)
 		return;
-	zaris_lmdb_problem(&store->problem, ZARIS_TRANSPORT_ERROR, "The operation was not begun.");
+	zaris_lmdb_problem(&store->problem, ZARIS_TRANSPORT_ERROR, "the operation was not begun");
 	answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
 	store->done = store->end - store->start;
 	store->running = true;
@@ -640,12 +648,11 @@ zaris_lmdb_drop(const char *directory, const char *name, const char **problem)
 
 	*problem = last.text;
 	if (!zaris_lmdb_name_is_good(name))
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST,
-						   "The name of an embedded store has 1 to 63 letters, digits, hyphens and underscores.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "%s", bad_name);
 	else if (zaris_lmdb_remove_store(directory, name, &last))
 	{
 		*problem = NULL;
 		return ZARIS_OK;
 	}
-	return last.status;
+	return refuse(&last);
 }

@@ -93,7 +93,7 @@ static bool
 foreign(const ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
 	return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-							  "The data file of embedded store \"%s\" belongs to another program.", environment->name);
+							  "the data file of embedded store \"%s\" belongs to another program", environment->name);
 }
 
 /*
@@ -112,7 +112,7 @@ check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *
 	if (code == MDB_NOTFOUND || code == MDB_INCOMPATIBLE)
 		return foreign(environment, problem);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read the format of embedded store \"%s\"",
+		return zaris_lmdb_problem_code(problem, code, "could not read the format of embedded store \"%s\"",
 									   environment->name);
 	if (value.mv_size < FORMAT_LEN || memcmp(value.mv_data, MAGIC, 8) != 0)
 		return foreign(environment, problem);
@@ -120,11 +120,11 @@ check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *
 	number = zaris_lmdb_load32((const char *) value.mv_data + 8);
 	if (number > ZARIS_LMDB_FORMAT)
 		return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-								  "Embedded store \"%s\" has format %u, which is newer than this program knows (%d).",
+								  "embedded store \"%s\" has format %u, which is newer than this program knows (%d)",
 								  environment->name, (unsigned) number, ZARIS_LMDB_FORMAT);
 	if (number < 1)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The format number of embedded store \"%s\" is damaged.", environment->name);
+								  "the format number of embedded store \"%s\" is damaged", environment->name);
 	return true;
 }
 
@@ -139,7 +139,7 @@ attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 	int		 code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
 
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not read embedded store \"%s\"", environment->name);
 	if (!check_format(txn, environment, problem))
 	{
 		mdb_txn_abort(txn);
@@ -152,9 +152,9 @@ attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 		mdb_txn_abort(txn);
 	if (code == MDB_NOTFOUND || code == MDB_INCOMPATIBLE)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The databases of embedded store \"%s\" are damaged.", environment->name);
+								  "the databases of embedded store \"%s\" are damaged", environment->name);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not read embedded store \"%s\"", environment->name);
 	environment->max_key = (size_t) mdb_env_get_maxkeysize(environment->env);
 	return true;
 }
@@ -190,11 +190,11 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 		dead;
 
 	if (data == NULL)
-		return zaris_lmdb_problem_code(problem, ENOMEM, "Could not open embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, ENOMEM, "could not open embedded store \"%s\"", environment->name);
 	fd = open(data, O_RDONLY | O_CLOEXEC);
 	good = fd >= 0 && fstat(fd, &status) == 0;
 	if (!good)
-		zaris_lmdb_problem_code(problem, errno, "Could not open the data file of embedded store \"%s\"",
+		zaris_lmdb_problem_code(problem, errno, "could not open the data file of embedded store \"%s\"",
 								environment->name);
 	else
 		good = zaris_lmdb_datafile_check(fd, environment->name, problem);
@@ -206,7 +206,7 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 
 	code = open_env(environment->path, (size_t) status.st_size, &environment->env);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not open embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not open embedded store \"%s\"", environment->name);
 	environment->device = status.st_dev;
 	environment->inode = status.st_ino;
 
@@ -215,7 +215,7 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 	if (zaris_lmdb_guarded(attach_work, &work, &asserted) == 0)
 		return true;
 	if (asserted)
-		zaris_lmdb_problem_code(problem, MDB_CORRUPTED, "Could not read embedded store \"%s\"", environment->name);
+		zaris_lmdb_problem_code(problem, MDB_CORRUPTED, "could not read embedded store \"%s\"", environment->name);
 	mdb_env_close(environment->env);
 	environment->env = NULL;
 	return false;
@@ -303,8 +303,8 @@ zaris_lmdb_make_store(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 
 	if (occupied)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The data file of embedded store \"%s\" is missing.", environment->name);
+								  "the data file of embedded store \"%s\" is missing", environment->name);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not create embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not create embedded store \"%s\"", environment->name);
 	return true;
 }

@@ -89,6 +89,18 @@ zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format,
 	fill(problem, status, format, arguments);
 	va_end(arguments);
 	used = strlen(problem->text);
-	snprintf(problem->text + used, sizeof(problem->text) - used, ": %s.", words);
+	snprintf(problem->text + used, sizeof(problem->text) - used, ": %s", words);
 	return false;
+}
+
+const char *
+zaris_lmdb_sentence(ZarisLmdbProblem *problem)
+{
+	size_t len = strlen(problem->text);
+
+	if (problem->text[0] >= 'a' && problem->text[0] <= 'z')
+		problem->text[0] = (char) (problem->text[0] - 'a' + 'A');
+	if (len + 1 < sizeof(problem->text))
+		strcpy(problem->text + len, ".");
+	return problem->text;
 }

@@ -339,6 +339,8 @@ compose_body(const ZarisField *fields, int n_fields, ZarisLmdbScratch *scratch, 
 	size_t		 size = 4;
 	char		*at;
 
+	if (n_fields == 0)
+		return ZARIS_LMDB_HASH_EMPTY;
 	for (int i = 0; i < n_fields; i++)
 	{
 		if (fields[i].name.len > most || fields[i].value.len > most)

@@ -92,6 +92,7 @@ extern int zaris_lmdb_compare(ZarisBytes a, ZarisBytes b);
 typedef enum ZarisLmdbHashResult
 {
 	ZARIS_LMDB_HASH_OK,
+	ZARIS_LMDB_HASH_EMPTY, /* of a merge: no field would be left */
 	ZARIS_LMDB_HASH_DAMAGED,
 	ZARIS_LMDB_HASH_TOO_LARGE,
 	ZARIS_LMDB_HASH_NO_MEMORY

@@ -50,9 +50,9 @@ zaris_lmdb_answer_damaged(const ZarisOperation *operation, ZarisBytes key, Zaris
 	shown[used] = '\0';
 
 	if (text != NULL)
-		snprintf(text, ZARIS_ERROR_TEXT, "The record of key \"%s\"%s is damaged.", shown,
+		snprintf(text, ZARIS_ERROR_TEXT, "the record of key \"%s\"%s is damaged", shown,
 				 key.len > KEY_SHOWN ? "..." : "");
-	zaris_lmdb_answer(answer, ZARIS_PROTOCOL_ERROR, text != NULL ? text : "A record is damaged.");
+	zaris_lmdb_answer(answer, ZARIS_PROTOCOL_ERROR, text != NULL ? text : "a record is damaged");
 }
 
 bool
@@ -64,7 +64,7 @@ zaris_lmdb_key(const ZarisLmdbTransaction *t, ZarisBytes key, ZarisLmdbKey *stor
 		most = sizeof(stored->bytes);
 	if (key.len >= most)
 	{
-		zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "A key of an embedded store cannot be longer than 510 bytes.");
+		zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "a key of an embedded store cannot be longer than 510 bytes");
 		return false;
 	}
 	stored->bytes[0] = ZARIS_LMDB_KEY_PREFIX;

@@ -209,7 +209,7 @@ is_allowed(const ZarisOperation *operation, const ZarisLmdbFound *found, ZarisAn
 			zaris_lmdb_answer(answer, ZARIS_CONFLICT, NULL);
 			return false;
 	}
-	zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "The precondition is not known.");
+	zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "the precondition is not known");
 	return false;
 }
 
@@ -262,8 +262,12 @@ new_body(ZarisLmdbTransaction *t, const ZarisOperation *operation, const ZarisLm
 	{
 		case ZARIS_LMDB_HASH_OK:
 			return true;
+		case ZARIS_LMDB_HASH_EMPTY:
+			/* As on any store, so that a table means the same everywhere: a hash is its fields. */
+			zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "a hash without fields cannot exist");
+			break;
 		case ZARIS_LMDB_HASH_TOO_LARGE:
-			zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "A record of an embedded store cannot be larger than 2 GB.");
+			zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "a record of an embedded store cannot be larger than 2 GB");
 			break;
 		case ZARIS_LMDB_HASH_NO_MEMORY:
 			zaris_lmdb_answer(answer, ZARIS_NO_MEMORY, NULL);
@@ -296,7 +300,7 @@ store_record(ZarisLmdbTransaction *t, Change *change)
 }
 
 static int
-put(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAnswer *answer)
+put_record(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAnswer *answer)
 {
 	ZarisLmdbFound *found = &change->found;
 	int				code;
@@ -323,7 +327,8 @@ put(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAns
 	return 0;
 }
 
-static int delete (ZarisLmdbTransaction *t, Change *change)
+static int
+delete_record(ZarisLmdbTransaction *t, Change *change)
 {
 	MDB_val key = change->key.value;
 	int		code = forget_expiry(t, change->found.record.expiry_ms, change->found.record.version);
@@ -345,6 +350,11 @@ zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer
 	operation->has_version = false;
 	memset(&change.record, 0, sizeof(change.record));
 	zaris_lmdb_answer(answer, ZARIS_OK, NULL);
+	if (operation->kind == ZARIS_OP_DELETE && operation->precondition == ZARIS_IF_ABSENT)
+	{
+		zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "what is absent cannot be deleted");
+		return 0;
+	}
 	if (!zaris_lmdb_key(t, operation->key, &change.key, answer))
 		return 0;
 	code = zaris_lmdb_find(t, operation, &change.key, &change.found, answer);
@@ -352,11 +362,7 @@ zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer
 		return code;
 	if (!is_allowed(operation, &change.found, answer))
 		return 0;
-
-	/* Delete with IfAbsent found nothing to delete: there is nothing to do. */
-	if (operation->kind == ZARIS_OP_DELETE)
-		return change.found.present ? delete (t, &change) : 0;
-	return put(t, operation, &change, answer);
+	return operation->kind == ZARIS_OP_DELETE ? delete_record(t, &change) : put_record(t, operation, &change, answer);
 }
 
 int
