@@ -9,7 +9,7 @@
  * key columns of that table; costs decide.  It keeps the order of its outer side.
  *
  *		join.c		the planner's side: when it is offered, what it costs, the plan
- *		joinscan.c	the executor's side
+ *		joinscan.c	the executor's side; joingroup.[ch]: a group of outer rows and the Gets of their keys
  *
  * Not offered, so that a nested loop does the work: for RIGHT and FULL joins; where rows may be read again by
  * EvalPlanQual (UPDATE, DELETE, MERGE, FOR UPDATE); for lateral references, placeholders, whole rows and system columns
