@@ -120,6 +120,8 @@ typedef struct Store
 	const char	*problem;
 } Store;
 
+static uint64_t test_open_timeout_us = 5000000;
+
 /* False: store->problem says why. */
 static UNUSED bool
 open_store(Store *store, const char *directory, const char *name)
@@ -131,7 +133,7 @@ open_store(Store *store, const char *directory, const char *name)
 	options.url.scheme = ZARIS_SCHEME_INPROC;
 	snprintf(options.url.name, sizeof(options.url.name), "%s", name);
 	options.directory = directory;
-	options.connect_timeout_us = 5000000;
+	options.connect_timeout_us = test_open_timeout_us;
 	options.map_refresh_wait_us = 5000000;
 	store->loop = zaris_loop_create();
 	store->client = zaris_client_open(&zaris_lmdb_driver, &options, &test_host, store->loop, &store->problem);

@@ -322,6 +322,69 @@ TEST(a_short_file_that_is_whole)
 	free(value);
 }
 
+/*
+ * The same with a list of free pages that is a tree of several pages: while a reader is there, every transaction adds an
+ * entry.  The room of a large value that came and went lies at the end, and is free.
+ */
+static size_t
+make_deep_free_list(const char *name)
+{
+	const size_t		  large = 1024 * 1024;
+	char				 *value = calloc(1, large);
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment;
+	MDB_stat			  stat;
+	MDB_txn				 *reader;
+	Store				  store;
+
+	free(good_image(name, 50).data);
+	must_open(&store, directory, name);
+	environment = zaris_lmdb_acquire(directory, name, &problem);
+	CHECK_INT(0, mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &reader));
+	for (int i = 0; i < 200; i++)
+	{
+		put_if(&store, bytes("k000"), bytes("v"), ZARIS_IF_PRESENT, 0);
+		zaris_batch_reset(store.batch);
+	}
+	put(&store, bytes("large"), (ZarisBytes){value, large});
+	delete_if(&store, bytes("large"), ZARIS_IF_PRESENT, 0);
+	mdb_txn_abort(reader);
+
+	/* Each transaction takes an old entry's pages and adds an entry, so in the end nothing lies at the end any more. */
+	for (int i = 0; i < 400; i++)
+	{
+		put_if(&store, (ZarisBytes){&"k000k010k020k030k040"[i % 5 * 4], 4}, bytes("v"), ZARIS_IF_PRESENT, 0);
+		zaris_batch_reset(store.batch);
+	}
+	CHECK_INT(0, mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &reader));
+	mdb_stat(reader, 0, &stat);
+	mdb_txn_abort(reader);
+	zaris_lmdb_release(environment);
+	close_store(&store);
+	free(value);
+	return stat.ms_depth;
+}
+
+TEST(a_deep_list_of_free_pages)
+{
+	Image image;
+	long  whole = 0;
+
+	CHECK(make_deep_free_list("deep") >= 2); /* else this tests nothing */
+	image = load(path_of(directory, "deep/data.mdb"));
+	for (long pages = (long) image.len / page_size; pages > 2; pages -= 16)
+	{
+		int result;
+
+		plant("bad", image.data, (size_t) (pages * page_size));
+		result = read_all_in_child("bad", 50);
+		CHECK(result == 0 || result == 1);
+		whole += result == 0;
+	}
+	CHECK(whole > 10 && whole < (long) image.len / page_size / 16);
+	free(image.data);
+}
+
 /* An LMDB file, and a good one, that another program made */
 static void
 write_lmdb(const char *name, const char *database, const char *key, MDB_val value)
@@ -409,6 +472,7 @@ main(void)
 		RUN(headers_with_one_thing_wrong);
 	RUN(a_file_cut_anywhere);
 	RUN(a_short_file_that_is_whole);
+	RUN(a_deep_list_of_free_pages);
 	RUN(files_of_other_programs_and_formats);
 	RUN(zeroed_pages);
 	remove_tree(test_directory);

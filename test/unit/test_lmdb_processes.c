@@ -402,6 +402,56 @@ TEST(an_idle_reader)
 	close_store(&store);
 }
 
+/* A reader that dies while it reads: before the map grows for it, its slot is cleared. */
+static int
+die_while_reading(int number)
+{
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment = zaris_lmdb_acquire(directory, "stale", &problem);
+	MDB_txn				 *txn;
+
+	if (environment == NULL || !zaris_lmdb_begin(environment, false, &txn, &problem))
+		return 1;
+	*reading = 1;
+	wait_until(may_end, 1);
+	raise(SIGKILL);
+	return 2;
+}
+
+TEST(a_reader_that_died)
+{
+	ZarisLmdbTuning		  usual = zaris_lmdb_tuning;
+	char				  value[3000] = {0};
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment;
+	MDB_envinfo			  before,
+		after;
+	Store store;
+	pid_t child;
+
+	*may_end = *reading = 0;
+	zaris_lmdb_tuning.map_size = 1024 * 1024;
+	child = start(die_while_reading, 0);
+	wait_until(reading, 1);
+	must_open(&store, directory, "stale");
+	put(&store, bytes("k"), bytes("v"));
+	*may_end = 1;
+	CHECK_INT(-SIGKILL, wait_child(child));
+	environment = zaris_lmdb_acquire(directory, "stale", &problem);
+	mdb_env_info(environment->env, &before);
+	for (int i = 0; i < 400; i++)
+	{
+		CHECK_STATUS(ZARIS_OK, put_if(&store, bytes("k"), (ZarisBytes){value, 3000}, ZARIS_IF_PRESENT, 0)->status);
+		zaris_batch_reset(store.batch);
+	}
+	mdb_env_info(environment->env, &after);
+	CHECK((after.me_last_pgno + 100) * 4096 > before.me_mapsize); /* it did fill up: else this tests nothing */
+	CHECK_INT(before.me_mapsize, after.me_mapsize);
+	zaris_lmdb_release(environment);
+	close_store(&store);
+	zaris_lmdb_tuning = usual;
+}
+
 /* forks */
 
 static Store inherited;
@@ -481,6 +531,13 @@ TEST(a_locked_directory)
 	zaris_batch_set_deadline(store.batch, zaris_loop_now_us() + 200000);
 	operation = put(&store, bytes("k"), bytes("v"));
 	CHECK_STATUS(ZARIS_DEADLINE_EXCEEDED, operation->status);
+	close_store(&store);
+	test_open_timeout_us = 50000;
+	must_open(&store, directory, "waits");
+	operation = put(&store, bytes("k"), bytes("v"));
+	CHECK_STATUS(ZARIS_UNAVAILABLE, operation->status);
+	CHECK_TEXT("another process is opening or removing an embedded store", operation->error_text);
+	test_open_timeout_us = 5000000;
 	kill(child, SIGKILL);
 	wait_child(child);
 	close_store(&store);
@@ -559,6 +616,7 @@ main(void)
 	RUN(death_inside_a_transaction);
 	RUN(a_full_table_of_readers);
 	RUN(an_idle_reader);
+	RUN(a_reader_that_died);
 	RUN(forked_with_an_open_store);
 	RUN(a_locked_directory);
 	RUN(removal);

@@ -607,6 +607,74 @@ TEST(detached_operations)
 	close_store(&store);
 }
 
+/* More than one turn's work, each write a transaction of its own */
+static void
+submit_many(Store *in, char (*keys)[16], ZarisOperation **operations, int first, int n)
+{
+	for (int i = first; i < first + n; i++)
+	{
+		operations[i] = new_operation(in, ZARIS_OP_PUT, (ZarisBytes){keys[i], 5});
+		snprintf(keys[i], sizeof(keys[i]), "k%04u", (unsigned) i % 10000);
+		operations[i]->value = bytes("v");
+		zaris_batch_submit(in->batch, operations[i]);
+	}
+}
+
+/* What is submitted while a queue is left over is done behind it; a queue need not become empty to be used again. */
+TEST(submitting_behind_a_queue)
+{
+	ZarisLmdbTuning usual = zaris_lmdb_tuning;
+	Store			other;
+	char			keys[600][16];
+	ZarisOperation *operations[600];
+	bool			was_left = false;
+
+	zaris_lmdb_tuning.group_bytes = 1;
+	must_open(&other, directory, "queue");
+	get(&other, bytes("none"));
+	for (int round = 0; round < 3; round++)
+	{
+		submit_many(&other, keys, operations, round * 200, 200);
+		while (zaris_batch_pending(other.batch) > (round < 2 ? 50 : 0))
+		{
+			zaris_client_turn(other.client);
+			was_left = was_left || zaris_batch_pending(other.batch) > 0;
+		}
+	}
+	CHECK(was_left);
+	for (int i = 0; i < 600; i++)
+		CHECK_STATUS(ZARIS_OK, operations[i]->status);
+	for (int i = 1; i < 600; i++)
+		CHECK_INT(operations[i - 1]->version + 1, operations[i]->version);
+	close_store(&other);
+	zaris_lmdb_tuning = usual;
+}
+
+/* When the deadline passes, what was answered is there, and what was not begun never is: nothing is in doubt. */
+TEST(a_deadline_within_a_queue)
+{
+	ZarisLmdbTuning usual = zaris_lmdb_tuning;
+	Store			other;
+	char			keys[2000][16];
+	ZarisOperation *operations[2000];
+	int				done = 0;
+
+	zaris_lmdb_tuning.group_bytes = 1;
+	must_open(&other, directory, "deadline");
+	get(&other, bytes("none"));
+	submit_many(&other, keys, operations, 0, 2000);
+	zaris_batch_set_deadline(other.batch, zaris_loop_now_us() + 1000);
+	wait_store(&other);
+	while (done < 2000 && operations[done]->status == ZARIS_OK)
+		done++;
+	CHECK(done > 0 && done < 2000);
+	for (int i = done; i < 2000; i++)
+		CHECK_STATUS(ZARIS_DEADLINE_EXCEEDED, operations[i]->status);
+	CHECK_INT(done, entries("deadline", false));
+	close_store(&other);
+	zaris_lmdb_tuning = usual;
+}
+
 /* growth */
 
 TEST(growth)
@@ -805,6 +873,8 @@ main(void)
 	RUN(order_within_a_group);
 	RUN(large_groups_are_split);
 	RUN(detached_operations);
+	RUN(submitting_behind_a_queue);
+	RUN(a_deadline_within_a_queue);
 	RUN(growth);
 	RUN(damaged_records);
 	RUN(two_clients);

@@ -574,24 +574,31 @@ lmdb_submit(ZarisStore *store, int id, const ZarisNode *node, ZarisOperation *op
 	entry->batch = operation->batch;
 }
 
+/* Answer everything that is in the queue with store->problem: none of it was begun. */
+static void
+turn_away(ZarisStore *store)
+{
+	answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
+	store->done = store->end - store->start;
+	store->running = true;
+	tell(store);
+	store->running = false;
+}
+
 static void
 lmdb_flush(ZarisStore *store)
 {
 	if (store->start == store->end || store->running)
 		return;
-
-	/* The map was never fetched, so nobody can have sent anything here; but that is the core's promise, not ours. */
-	if (store->environment == NULL)
+	if (store->environment != NULL)
 	{
-		zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" is not open yet", store->name);
-		answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
-		store->done = store->end - store->start;
-		store->running = true;
-		tell(store);
-		store->running = false;
+		run_queue(store, store->end - store->start);
 		return;
 	}
-	run_queue(store, store->end - store->start);
+
+	/* Nobody knows of a node before the map was fetched, which opens it; but that is the core's promise, not ours. */
+	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" is not open yet", store->name);
+	turn_away(store);
 }
 
 static void
@@ -604,18 +611,14 @@ lmdb_detach(ZarisStore *store, struct ZarisBatch *batch, bool broken)
 	}
 }
 
-/* What is still in the queue was not begun. */
+/* There is no connection to break. What is still in the queue, for whichever batch, goes back to the core. */
 static void
 lmdb_disconnect(ZarisStore *store, int id)
 {
 	if (store->running || store->start == store->end)
 		return;
 	zaris_lmdb_problem(&store->problem, ZARIS_TRANSPORT_ERROR, "the operation was not begun");
-	answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
-	store->done = store->end - store->start;
-	store->running = true;
-	tell(store);
-	store->running = false;
+	turn_away(store);
 }
 
 static int
