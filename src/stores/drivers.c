@@ -8,8 +8,7 @@
 
 const ZarisStoreDriver *const zaris_store_drivers[] = {
 	&zaris_resp_driver,
-	NULL
-};
+	NULL};
 
 const ZarisStoreDriver *
 zaris_store_driver(ZarisUrlScheme scheme)

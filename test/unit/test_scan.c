@@ -9,23 +9,23 @@
 #include "fake_store.h"
 #include "test.h"
 
-#define MS			UINT64_C(1000)
-#define MANY		100000
+#define MS	 UINT64_C(1000)
+#define MANY 100000
 
-static ZarisStore *fake;
-static ZarisClient *client;
-static ZarisScan *scan;
+static ZarisStore	   *fake;
+static ZarisClient	   *client;
+static ZarisScan	   *scan;
 static ZarisScanRequest request;
 
 /* What a scan gave: how often each key "slot:number" came, by number. */
-static int	times[MANY];
-static int	n_rows;
-static bool values_are_right;
+static int			 times[MANY];
+static int			 n_rows;
+static bool			 values_are_right;
 static ZarisScanStep last_step;
 
 /* What happens while it runs; called before each command, and after each row. */
-static void (*meanwhile) (void);
-static int	n_meanwhile;
+static void (*meanwhile)(void);
+static int n_meanwhile;
 
 static void
 set_policy(int max_attempts, bool disabled)
@@ -47,8 +47,8 @@ put_keys(int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		char		key[32];
-		char		value[32];
+		char key[32];
+		char value[32];
 
 		key_of(i, key);
 		snprintf(value, sizeof(value), "v%d", i);
@@ -80,10 +80,10 @@ end(void)
 static void
 note_row(const ZarisRecord *record)
 {
-	int			slot;
-	int			number;
-	char		text[64];
-	char		value[64];
+	int	 slot;
+	int	 number;
+	char text[64];
+	char value[64];
 
 	n_rows++;
 	snprintf(text, sizeof(text), "%.*s", (int) record->key.len, record->key.data);
@@ -148,7 +148,7 @@ run(void)
 static void
 check_complete(int n)
 {
-	int			before = test_complaints;
+	int before = test_complaints;
 
 	CHECK_INT(ZARIS_SCAN_END, last_step);
 	if (last_step == ZARIS_SCAN_FAILED)
@@ -195,8 +195,8 @@ TEST(a_cluster_at_rest)
 		CHECK_INT(counts[i], fake_sends(fake, -1, ZARIS_OP_GET));
 		CHECK_INT(counts[i], zaris_scan_stats(scan)->keys);
 		CHECK_INT(0, zaris_scan_stats(scan)->slots_again);
-		last_step = zaris_scan_next(scan, &(ZarisRecord) {{0}, {0}, NULL, 0, 0, false, 0});
-		CHECK_INT(ZARIS_SCAN_END, last_step);	/* and again */
+		last_step = zaris_scan_next(scan, &(ZarisRecord){{0}, {0}, NULL, 0, 0, false, 0});
+		CHECK_INT(ZARIS_SCAN_END, last_step); /* and again */
 		end();
 	}
 }
@@ -214,8 +214,8 @@ TEST(keys_only_fetch_nothing)
 TEST(only_keys_under_the_prefix)
 {
 	begin(3, ZARIS_MAX_SLOTS, 3000);
-	fake_put(fake, 0, "131:1", "v1");	/* there already; and one beside it */
-	request.prefix = (ZarisBytes) {"131:", 4};
+	fake_put(fake, 0, "131:1", "v1"); /* there already; and one beside it */
+	request.prefix = (ZarisBytes){"131:", 4};
 	run();
 	CHECK_INT(ZARIS_SCAN_END, last_step);
 	CHECK_INT(1, n_rows);
@@ -236,7 +236,7 @@ TEST(duplicates_are_dropped)
 TEST(empty_pages_are_not_the_end)
 {
 	begin(1, ZARIS_MAX_SLOTS, 2000);
-	request.prefix = (ZarisBytes) {"0:", 2};
+	request.prefix = (ZarisBytes){"0:", 2};
 	request.page_size = 10;
 	run();
 	CHECK_INT(ZARIS_SCAN_END, last_step);
@@ -249,7 +249,7 @@ TEST(empty_pages_are_not_the_end)
 TEST(fields_of_a_hash)
 {
 	static const ZarisBytes fields[] = {{"f", 1}, {"g", 1}};
-	ZarisRecord record;
+	ZarisRecord				record;
 
 	begin(3, ZARIS_MAX_SLOTS, 10);
 	request.fields = fields;
@@ -344,7 +344,7 @@ TEST(the_next_page_is_on_its_way)
 	go_on(1);
 	CHECK_INT(2, fake_sends(fake, 0, ZARIS_OP_SCAN_PAGE));
 	fake_advance(fake, 10 * MS);
-	go_on(99);					/* the reader is slow: no third page before the first is used up */
+	go_on(99); /* the reader is slow: no third page before the first is used up */
 	CHECK_INT(2, fake_sends(fake, 0, ZARIS_OP_SCAN_PAGE));
 	go_on(101);
 	CHECK_INT(3, fake_sends(fake, 0, ZARIS_OP_SCAN_PAGE));
@@ -353,7 +353,7 @@ TEST(the_next_page_is_on_its_way)
 
 TEST(what_was_asked_for_goes_out_before_the_rows_are_used)
 {
-	int			flushes;
+	int flushes;
 
 	begin(1, ZARIS_MAX_SLOTS, 5000);
 	request.want = 0;
@@ -361,9 +361,9 @@ TEST(what_was_asked_for_goes_out_before_the_rows_are_used)
 	go_on(100);
 	fake_advance(fake, MS);
 	flushes = fake->n_flushes;
-	go_on(101);					/* the first row of the second page */
+	go_on(101); /* the first row of the second page */
 	CHECK(fake->n_flushes > flushes);
-	CHECK(zaris_client_timeout_ms(client) != 0);	/* nothing waits to be flushed */
+	CHECK(zaris_client_timeout_ms(client) != 0); /* nothing waits to be flushed */
 	end();
 }
 
@@ -380,8 +380,8 @@ TEST(a_slot_moves_to_a_scanned_node)
 		go_on(n + 1);
 		for (int i = 0; i < 40; i++)
 		{
-			int			slot = (i * 131 * 13) % ZARIS_MAX_SLOTS;
-			int			from = fake->nodes[0].owner[slot];
+			int slot = (i * 131 * 13) % ZARIS_MAX_SLOTS;
+			int from = fake->nodes[0].owner[slot];
 
 			fake_move_slot(fake, slot, from, (from + 1) % 3);
 		}
@@ -419,8 +419,8 @@ TEST(a_slot_that_comes_back)
 	go_on(1500);
 	for (int i = 0; i < 3000; i += 7)
 	{
-		int			slot = (i * 131) % ZARIS_MAX_SLOTS;
-		int			from = fake->nodes[0].owner[slot];
+		int slot = (i * 131) % ZARIS_MAX_SLOTS;
+		int from = fake->nodes[0].owner[slot];
 
 		fake_move_slot(fake, slot, from, 1 - from);
 	}
@@ -428,8 +428,8 @@ TEST(a_slot_that_comes_back)
 	go_on(2000);
 	for (int i = 0; i < 3000; i += 7)
 	{
-		int			slot = (i * 131) % ZARIS_MAX_SLOTS;
-		int			from = fake->nodes[0].owner[slot];
+		int slot = (i * 131) % ZARIS_MAX_SLOTS;
+		int from = fake->nodes[0].owner[slot];
 
 		fake_move_slot(fake, slot, from, 1 - from);
 	}
@@ -555,20 +555,20 @@ TEST(an_open_slot_that_is_handed_over_meanwhile)
  */
 typedef struct Traveller
 {
-	int			slot;
-	int			from;
-	int			to;
-	int			step;
+	int slot;
+	int from;
+	int to;
+	int step;
 } Traveller;
 
 static Traveller travellers[2];
-static int	pace;				/* every so many round trips one step */
-static uint64_t stepped_at;
+static int		 pace; /* every so many round trips one step */
+static uint64_t	 stepped_at;
 
 static void
 travel(void)
 {
-	Traveller  *t = &travellers[n_meanwhile % 2];
+	Traveller *t = &travellers[n_meanwhile % 2];
 
 	/* Not while one and the same pipeline is answered: a slot does not go round the cluster in a single moment. */
 	if (fake->now_us == stepped_at)
@@ -614,8 +614,8 @@ travel_to_and_fro(int seed, int n_keys, int want)
 	fake->duplicates = seed % 3;
 	request.want = want;
 	request.page_size = 50 + seed % 100;
-	travellers[0] = (Traveller) {5, 0, 1, seed % 7};
-	travellers[1] = (Traveller) {40, 1, 2, 0};
+	travellers[0] = (Traveller){5, 0, 1, seed % 7};
+	travellers[1] = (Traveller){40, 1, 2, 0};
 	if (travellers[0].step > 0)
 	{
 		fake_open_slot(fake, 5, 0, 1);
@@ -629,8 +629,8 @@ travel_to_and_fro(int seed, int n_keys, int want)
 
 TEST(slots_that_travel_to_and_fro)
 {
-	int			complete = 0;
-	uint64_t	again = 0;
+	int		 complete = 0;
+	uint64_t again = 0;
 
 	for (int seed = 0; seed < 150; seed++)
 	{
@@ -641,14 +641,14 @@ TEST(slots_that_travel_to_and_fro)
 		end();
 	}
 	CHECK_INT(150, complete);
-	CHECK(again > 500);		/* it was not for nothing */
+	CHECK(again > 500); /* it was not for nothing */
 }
 
 /* A slot that never holds still for as long as its list takes ends the scan, in time. */
 static void
 flip(void)
 {
-	int			from = fake->nodes[0].owner[5];
+	int from = fake->nodes[0].owner[5];
 
 	fake_move_slot(fake, 5, from, 1 - from);
 }
@@ -662,7 +662,7 @@ flip_twice(void)
 
 TEST(a_slot_that_will_not_hold_still)
 {
-	uint64_t	begun;
+	uint64_t begun;
 
 	/* Away at every other command: the map is always wrong about it. */
 	begin(2, 64, 500);
@@ -694,16 +694,16 @@ TEST(a_slot_that_will_not_hold_still)
 TEST(slots_too_large_to_be_listed)
 {
 	begin(3, 64, 3000);
-	fake->slot_limit = 10;		/* each has about 47 */
+	fake->slot_limit = 10; /* each has about 47 */
 	start();
 	go_on(100);
 	for (int slot = 0; slot < 64; slot += 9)
 	{
-		int			from = fake->nodes[0].owner[slot];
+		int from = fake->nodes[0].owner[slot];
 
 		fake_move_slot(fake, slot, from, (from + 1) % 3);
 	}
-	fake_open_slot(fake, 1, 0, 2);	/* and open ones among them */
+	fake_open_slot(fake, 1, 0, 2); /* and open ones among them */
 	fake_move_keys(fake, 1, 0, 2, 30);
 	go_on(-1);
 	check_complete(3000);
@@ -714,7 +714,7 @@ TEST(slots_too_large_to_be_listed)
 
 TEST(a_node_dies_for_good)
 {
-	uint64_t	begun;
+	uint64_t begun;
 
 	for (int n = 1; n < 2500; n += 500)
 	{
@@ -729,7 +729,7 @@ TEST(a_node_dies_for_good)
 		CHECK_TEXT("connection refused", zaris_scan_failure(scan)->text);
 		CHECK(zaris_scan_failure(scan)->operation != NULL);
 		CHECK(fake->now_us - begun < 2000 * MS);
-		CHECK_INT(ZARIS_SCAN_FAILED, zaris_scan_next(scan, &(ZarisRecord) {{0}, {0}, NULL, 0, 0, false, 0}));
+		CHECK_INT(ZARIS_SCAN_FAILED, zaris_scan_next(scan, &(ZarisRecord){{0}, {0}, NULL, 0, 0, false, 0}));
 		end();
 	}
 }
@@ -827,7 +827,7 @@ TEST(disabled_ends_it_at_once_too)
 
 TEST(a_slot_without_owner)
 {
-	uint64_t	begun;
+	uint64_t begun;
 
 	begin(3, ZARIS_MAX_SLOTS, 3000);
 	for (int i = 0; i < FAKE_NODES; i++)
@@ -849,7 +849,7 @@ TEST(no_map)
 	run();
 	check_failed(ZARIS_CONNECT_ERROR);
 	CHECK_TEXT("connection refused", zaris_scan_failure(scan)->text);
-	CHECK_INT(9, fake->n_fetched);	/* three attempts at three seeds */
+	CHECK_INT(9, fake->n_fetched); /* three attempts at three seeds */
 	end();
 
 	begin(3, ZARIS_MAX_SLOTS, 30);
@@ -877,7 +877,7 @@ TEST(a_deadline_while_a_node_hangs)
 
 TEST(a_deadline_in_a_pause)
 {
-	uint64_t	begun;
+	uint64_t begun;
 
 	begin(3, ZARIS_MAX_SLOTS, 3000);
 	set_policy(50, false);
@@ -899,7 +899,7 @@ TEST(a_deadline_holds_only_while_somebody_waits)
 	zaris_scan_set_deadline(scan, fake->now_us + 50 * MS);
 	go_on(10);
 	zaris_scan_set_deadline(scan, ZARIS_NO_DEADLINE);
-	fake->now_us += 3600 * UINT64_C(1000000);	/* an idle cursor */
+	fake->now_us += 3600 * UINT64_C(1000000); /* an idle cursor */
 	go_on(-1);
 	check_complete(3000);
 	end();
@@ -910,8 +910,8 @@ TEST(a_deadline_holds_only_while_somebody_waits)
 static void
 remove_some(void)
 {
-	char		key[32];
-	int			node;
+	char key[32];
+	int	 node;
 
 	if (n_meanwhile >= 300)
 		return;
@@ -923,7 +923,7 @@ remove_some(void)
 
 TEST(keys_that_vanish_are_left_out)
 {
-	int			missing = 0;
+	int missing = 0;
 
 	begin(3, ZARIS_MAX_SLOTS, 3000);
 	fake->before = before;
@@ -942,7 +942,7 @@ TEST(keys_that_vanish_are_left_out)
 
 TEST(records_of_another_kind_are_left_out)
 {
-	char		key[32];
+	char key[32];
 
 	begin(3, ZARIS_MAX_SLOTS, 3000);
 	for (int i = 0; i < 3000; i += 3)
@@ -986,13 +986,13 @@ TEST(scans_end_at_any_point)
 {
 	for (int n = 0; n < 400; n++)
 	{
-		ZarisBatch *batch;
+		ZarisBatch	   *batch;
 		ZarisOperation *op;
-		int			answered;
+		int				answered;
 
 		begin(3, 64, 500);
-		travellers[0] = (Traveller) {5, 0, 1, 0};
-		travellers[1] = (Traveller) {40, 1, 2, 0};
+		travellers[0] = (Traveller){5, 0, 1, 0};
+		travellers[1] = (Traveller){40, 1, 2, 0};
 		pace = 2;
 		fake->before = before;
 		meanwhile = travel;
