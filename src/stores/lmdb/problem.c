@@ -46,6 +46,9 @@ static const CodeRule rules[] = {
 	{MDB_PANIC, ZARIS_TRANSPORT_ERROR, "an earlier write failed, so it must be opened again"},
 };
 
+static bool fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list arguments)
+	__attribute__((format(printf, 3, 0)));
+
 static bool
 fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list arguments)
 {
