@@ -95,6 +95,7 @@ end_group() {
 end_work() {
   local status=$? pidfile
   trap '' INT TERM HUP
+  ! declare -F at_end >/dev/null || at_end    # the script's own
   end_group
   # Servers of tests that could not end them: by their own pid files, in our directory only.
   while read -r pidfile; do
