@@ -423,16 +423,35 @@ turn(void)
 		poll(&wait, 1, 1);
 }
 
+/* Turn until the counter stands at `wanted`, within reason. */
 static bool
-run_until(const int *counter, int wanted)
+turn_until(const int *counter, int wanted)
 {
 	uint64_t end_us = zaris_loop_now_us() + 5000000;
 
-	zaris_resp_driver.flush(store);
 	while (*counter < wanted && zaris_loop_now_us() < end_us)
 		turn();
 	CHECK_INT(wanted, *counter);
 	return *counter == wanted;
+}
+
+static bool
+run_until(const int *counter, int wanted)
+{
+	zaris_resp_driver.flush(store);
+	return turn_until(counter, wanted);
+}
+
+/* Likewise until that step is the next. */
+static void
+run_to(const Step *step)
+{
+	uint64_t end_us = zaris_loop_now_us() + 5000000;
+
+	zaris_resp_driver.flush(store);
+	while (node.steps != step && zaris_loop_now_us() < end_us)
+		turn();
+	CHECK(node.steps == step);
 }
 
 /* Some turns more, in which nothing is to come. */

@@ -40,10 +40,17 @@ detach(ZarisBatch *what, bool broken)
 
 TEST(replies_to_nobody_are_counted_off)
 {
-	static const Step steps[] = {HELLO, {"GET a", NULL}, {"GET b", NULL}, {"PEXPIRETIME b", NULL}, {"GET c", NULL}, END};
-	ZarisBatch		 *other;
-	ZarisOperation	 *two;
-	ZarisOperation	 *three;
+	static const Step steps[] = {
+		HELLO,
+		{"GET a", NULL},
+		{"GET b", NULL},
+		{"PEXPIRETIME b", NULL},
+		{"GET c", NULL},
+		END,
+	};
+	ZarisBatch	   *other;
+	ZarisOperation *two;
+	ZarisOperation *three;
 
 	begin(steps);
 	other = zaris_batch_create(memory);
@@ -51,9 +58,7 @@ TEST(replies_to_nobody_are_counted_off)
 	two = operation_of(other, ZARIS_OP_GET, ZARIS_RECORD_STRING, "b");
 	two->want |= ZARIS_WANT_EXPIRY;
 	submit(two);
-	zaris_resp_driver.flush(store);
-	while (node.steps != steps + 4)
-		turn();
+	run_to(steps + 4);
 	peer_say(&node.peers[0], "$1\r\na\r\n$1\r\n", 11); /* in the middle of a reply */
 	turn();
 	detach(other, false);
@@ -70,26 +75,30 @@ TEST(replies_to_nobody_are_counted_off)
 
 TEST(after_an_error_the_connection_is_closed)
 {
-	static const Step steps[] = {HELLO, {"GET a", NULL}, {"SET b v NX", NULL}, HELLO, {"GET c", "$1\r\nc\r\n"}, END};
-	ZarisBatch		 *other;
-	ZarisOperation	 *two;
-	ZarisOperation	 *three;
+	static const Step steps[] = {
+		HELLO,
+		{"GET a", NULL},
+		{"SET b v NX", NULL},
+		HELLO,
+		{"GET c", "$1\r\nc\r\n"},
+		END,
+	};
+	ZarisBatch	   *other;
+	ZarisOperation *two;
+	ZarisOperation *three;
 
 	begin(steps);
 	other = zaris_batch_create(memory);
 	submit(operation_of(other, ZARIS_OP_GET, ZARIS_RECORD_STRING, "a"));
 	submit(two = put_if(ZARIS_IF_ABSENT, "b", "v"));
-	zaris_resp_driver.flush(store);
-	while (node.steps != steps + 3)
-		turn();
+	run_to(steps + 3);
 
 	/* composed, not sent: it may go by the next connection */
 	submit(three = get("c"));
 	detach(other, true);
 	zaris_batch_free(other);
 	CHECK_INT(0, n_answers);
-	while (n_answers < 2)
-		turn();
+	turn_until(&n_answers, 2);
 	check_answer(two, ZARIS_TRANSPORT_ERROR, ZARIS_OUTCOME_IN_DOUBT);
 	check_answer(three, ZARIS_OK, ZARIS_OUTCOME_APPLIED);
 	CHECK_INT(1, node_connections());
@@ -99,9 +108,14 @@ TEST(after_an_error_the_connection_is_closed)
 /* Nobody wants it any more, so it must not run. */
 TEST(what_was_not_sent_is_taken_back)
 {
-	static const Step steps[] = {{"CLIENT SETNAME t", NULL}, {"GET c", "$1\r\nc\r\n"}, {"GET d", "$1\r\nd\r\n"}, END};
-	ZarisBatch		 *other;
-	ZarisOperation	 *one;
+	static const Step steps[] = {
+		{"CLIENT SETNAME t", NULL},
+		{"GET c", "$1\r\nc\r\n"},
+		{"GET d", "$1\r\nd\r\n"},
+		END,
+	};
+	ZarisBatch	   *other;
+	ZarisOperation *one;
 
 	for (int broken = 0; broken < 2; broken++)
 	{
@@ -113,9 +127,7 @@ TEST(what_was_not_sent_is_taken_back)
 		submit(get("c"));
 		submit(operation_of(other, ZARIS_OP_GET, ZARIS_RECORD_STRING, "b"));
 		submit(get("d"));
-		zaris_resp_driver.flush(store);
-		while (node.steps != steps + 1)
-			turn();
+		run_to(steps + 1);
 		detach(other, broken == 1);
 		zaris_batch_free(other);
 		peer_say(&node.peers[0], "+OK\r\n", 5);
@@ -131,9 +143,7 @@ TEST(a_connection_that_nobody_waits_for_is_given_up)
 
 	begin(steps);
 	submit(get("a"));
-	zaris_resp_driver.flush(store);
-	while (node.steps != steps + 1)
-		turn();
+	run_to(steps + 1);
 	CHECK_INT(1, zaris_resp_driver.connections(store));
 	detach(batch, true);
 	CHECK_INT(0, zaris_resp_driver.connections(store));
@@ -164,6 +174,14 @@ TEST(too_many_replies_to_nobody)
 	node.steps = later;
 	submit(get("b"));
 	run_until(&n_answers, 2);
+
+	/* those of the old connection do not count against the new one */
+	other = zaris_batch_create(memory);
+	submit(operation_of(other, ZARIS_OP_GET, ZARIS_RECORD_STRING, "c"));
+	zaris_resp_driver.flush(store);
+	detach(other, false);
+	zaris_batch_free(other);
+	CHECK_INT(1, zaris_resp_driver.connections(store));
 	end();
 }
 
@@ -175,9 +193,7 @@ TEST(breaking_off_answers_at_once)
 
 	begin(steps);
 	submit(one = put_if(ZARIS_IF_ABSENT, "a", "v"));
-	zaris_resp_driver.flush(store);
-	while (node.steps != steps + 2)
-		turn();
+	run_to(steps + 2);
 	submit(two = put_if(ZARIS_IF_ABSENT, "b", "v"));
 	zaris_resp_driver.disconnect(store, 5);
 	CHECK_INT(2, n_answers);
@@ -194,9 +210,7 @@ TEST(closing_with_work_in_flight)
 
 	begin(steps);
 	submit(get("a"));
-	zaris_resp_driver.flush(store);
-	while (node.steps != steps + 2)
-		turn();
+	run_to(steps + 2);
 	submit(get("b"));
 	end();
 	CHECK_INT(0, n_answers);

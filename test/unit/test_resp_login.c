@@ -23,15 +23,18 @@ TEST(login_without_password)
 TEST(auth_comes_alone)
 {
 	static const Step steps[] = {
-		{"AUTH bob secret", "+OK\r\n"}, {"CLIENT SETNAME t", "+OK\r\n"}, {"SELECT 3", "+OK\r\n"}, {"GET k", "$-1\r\n"}, END};
+		{"AUTH bob secret", "+OK\r\n"},
+		{"CLIENT SETNAME t", "+OK\r\n"},
+		{"SELECT 3", "+OK\r\n"},
+		{"GET k", "$-1\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 
 	begin_as(steps, "bob", "secret", 3);
 	one = get("k");
 	submit(one);
-	zaris_resp_driver.flush(store);
-	while (node.steps == steps)
-		turn();
+	run_to(steps + 1);
 	CHECK_INT(1, node.alone);
 	run_until(&n_answers, 1);
 	check_answer(one, ZARIS_NOT_FOUND, ZARIS_OUTCOME_APPLIED);
@@ -42,7 +45,14 @@ TEST(auth_comes_alone)
 TEST(every_connection_logs_in)
 {
 	static const Step steps[] = {
-		{"AUTH secret", "+OK\r\n"}, HELLO, {"GET a", "$1\r\n1\r\n", CLOSE}, {"AUTH secret", "+OK\r\n"}, HELLO, {"GET b", "$1\r\n2\r\n"}, END};
+		{"AUTH secret", "+OK\r\n"},
+		HELLO,
+		{"GET a", "$1\r\n1\r\n", CLOSE},
+		{"AUTH secret", "+OK\r\n"},
+		HELLO,
+		{"GET b", "$1\r\n2\r\n"},
+		END,
+	};
 
 	begin_as(steps, NULL, "secret", 0);
 	submit(get("a"));
@@ -54,9 +64,12 @@ TEST(every_connection_logs_in)
 
 TEST(wrong_password)
 {
-	static const Step steps[] = {{"AUTH bad", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}, END};
-	ZarisOperation	 *one;
-	ZarisOperation	 *two;
+	static const Step steps[] = {
+		{"AUTH bad", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+		END,
+	};
+	ZarisOperation *one;
+	ZarisOperation *two;
 
 	begin_as(steps, NULL, "bad", 0);
 	submit(one = get("a"));
@@ -149,6 +162,20 @@ TEST(closed_during_login)
 	end();
 }
 
+/* It lets everybody in, and throws everybody out: that must not go round for ever. */
+TEST(closed_behind_the_login)
+{
+	static const Step steps[] = {{"CLIENT SETNAME t", "+OK\r\n", CLOSE}, END};
+	ZarisOperation	 *one;
+
+	begin(steps);
+	submit(one = get("a"));
+	run_until(&n_answers, 1);
+	CHECK_INT(ZARIS_TRANSPORT_ERROR, ((Seen *) one->user)->answer.status);
+	CHECK_INT(1, node.n_peers);
+	end();
+}
+
 TEST(connection_refused)
 {
 	ZarisOperation *one;
@@ -198,7 +225,16 @@ TEST(connect_timeout_is_for_the_login_only)
 TEST(login_again)
 {
 	static const Step steps[] = {
-		{"AUTH pw", "+OK\r\n"}, HELLO, {"GET a", "-NOAUTH Authentication required.\r\n"}, {"GET b", "$1\r\nb\r\n"}, {"GET c", "-NOAUTH Authentication required.\r\n"}, {"AUTH pw", "+OK\r\n"}, {"GET a", "$1\r\na\r\n"}, {"GET c", "$1\r\nc\r\n"}, END};
+		{"AUTH pw", "+OK\r\n"},
+		HELLO,
+		{"GET a", "-NOAUTH Authentication required.\r\n"},
+		{"GET b", "$1\r\nb\r\n"},
+		{"GET c", "-NOAUTH Authentication required.\r\n"},
+		{"AUTH pw", "+OK\r\n"},
+		{"GET a", "$1\r\na\r\n"},
+		{"GET c", "$1\r\nc\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 	ZarisOperation *three;
 
@@ -216,7 +252,13 @@ TEST(login_again)
 TEST(login_again_but_once_only)
 {
 	static const Step steps[] = {
-		{"AUTH pw", "+OK\r\n"}, HELLO, {"GET a", "-NOAUTH Authentication required.\r\n"}, {"AUTH pw", "+OK\r\n"}, {"GET a", "-NOAUTH Authentication required.\r\n"}, END};
+		{"AUTH pw", "+OK\r\n"},
+		HELLO,
+		{"GET a", "-NOAUTH Authentication required.\r\n"},
+		{"AUTH pw", "+OK\r\n"},
+		{"GET a", "-NOAUTH Authentication required.\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 
 	begin_as(steps, NULL, "pw", 0);
@@ -229,7 +271,12 @@ TEST(login_again_but_once_only)
 TEST(login_again_with_a_password_that_is_wrong_by_now)
 {
 	static const Step steps[] = {
-		{"AUTH pw", "+OK\r\n"}, HELLO, {"GET a", "-NOAUTH Authentication required.\r\n"}, {"AUTH pw", "-WRONGPASS no\r\n"}, END};
+		{"AUTH pw", "+OK\r\n"},
+		HELLO,
+		{"GET a", "-NOAUTH Authentication required.\r\n"},
+		{"AUTH pw", "-WRONGPASS no\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 
 	begin_as(steps, NULL, "pw", 0);
@@ -264,6 +311,7 @@ main(void)
 	RUN(select_may_not);
 	RUN(too_many_clients);
 	RUN(closed_during_login);
+	RUN(closed_behind_the_login);
 	RUN(connection_refused);
 	RUN(a_silent_node);
 	RUN(connect_timeout_is_for_the_login_only);

@@ -40,7 +40,12 @@ TEST(map_from_shards)
 TEST(map_from_slots)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER SHARDS", "-ERR Unknown subcommand or wrong number of arguments for 'SHARDS'. Try CLUSTER HELP.\r\n"}, {"CLUSTER INFO", INFO_OK}, {"CLUSTER SLOTS", "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\nh\r\n:7\r\n"}, END};
+		HELLO,
+		{"CLUSTER SHARDS", "-ERR Unknown subcommand or wrong number of arguments for 'SHARDS'. Try CLUSTER HELP.\r\n"},
+		{"CLUSTER INFO", INFO_OK},
+		{"CLUSTER SLOTS", "*1\r\n*3\r\n:0\r\n:5\r\n*2\r\n$1\r\nh\r\n:7\r\n"},
+		END,
+	};
 
 	fetch(steps, ZARIS_OK, "");
 	CHECK_INT(9, map.epoch);
@@ -52,9 +57,21 @@ TEST(map_from_slots)
 TEST(map_of_a_single_node)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER SHARDS", "-ERR This instance has cluster support disabled\r\n"}, {"CLUSTER INFO", "-ERR This instance has cluster support disabled\r\n"}, {"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"}, {"INFO cluster", "$19\r\ncluster_enabled:0\r\n\r\n"}, END};
+		HELLO,
+		{"CLUSTER SHARDS", "-ERR This instance has cluster support disabled\r\n"},
+		{"CLUSTER INFO", "-ERR This instance has cluster support disabled\r\n"},
+		{"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"},
+		{"INFO cluster", "$19\r\ncluster_enabled:0\r\n\r\n"},
+		END,
+	};
 	static const Step nothing[] = {
-		HELLO, {"CLUSTER SHARDS", "-ERR unknown command 'CLUSTER'\r\n"}, {"CLUSTER INFO", "-ERR unknown command 'CLUSTER'\r\n"}, {"ROLE", "-ERR unknown command 'ROLE'\r\n"}, {"INFO cluster", "-ERR unknown command 'INFO'\r\n"}, END};
+		HELLO,
+		{"CLUSTER SHARDS", "-ERR unknown command 'CLUSTER'\r\n"},
+		{"CLUSTER INFO", "-ERR unknown command 'CLUSTER'\r\n"},
+		{"ROLE", "-ERR unknown command 'ROLE'\r\n"},
+		{"INFO cluster", "-ERR unknown command 'INFO'\r\n"},
+		END,
+	};
 
 	fetch(steps, ZARIS_OK, "");
 	CHECK_INT(1, map.n_slots);
@@ -68,16 +85,37 @@ TEST(map_of_a_single_node)
 TEST(map_of_a_disguised_cluster)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER SHARDS", "-ERR unknown command 'CLUSTER'\r\n"}, {"CLUSTER INFO", "-ERR unknown command 'CLUSTER'\r\n"}, {"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"}, {"INFO cluster", "$19\r\ncluster_enabled:1\r\n\r\n"}, END};
+		HELLO,
+		{"CLUSTER SHARDS", "-ERR unknown command 'CLUSTER'\r\n"},
+		{"CLUSTER INFO", "-ERR unknown command 'CLUSTER'\r\n"},
+		{"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"},
+		{"INFO cluster", "$19\r\ncluster_enabled:1\r\n\r\n"},
+		END,
+	};
 
 	fetch(steps, ZARIS_INVALID_REQUEST, "the node belongs to a cluster, but its CLUSTER command is not to be had under this name");
 }
 
 TEST(map_failures)
 {
-	static const Step denied[] = {HELLO, {"CLUSTER SHARDS", "-NOPERM no\r\n"}, {"CLUSTER INFO", "-NOPERM no\r\n"}, END};
-	static const Step no_info[] = {HELLO, {"CLUSTER SHARDS", SHARDS_OK}, {"CLUSTER INFO", "-NOPERM no\r\n"}, END};
-	static const Step loading[] = {HELLO, {"CLUSTER SHARDS", "-LOADING x\r\n"}, {"CLUSTER INFO", "-LOADING x\r\n"}, END};
+	static const Step denied[] = {
+		HELLO,
+		{"CLUSTER SHARDS", "-NOPERM no\r\n"},
+		{"CLUSTER INFO", "-NOPERM no\r\n"},
+		END,
+	};
+	static const Step no_info[] = {
+		HELLO,
+		{"CLUSTER SHARDS", SHARDS_OK},
+		{"CLUSTER INFO", "-NOPERM no\r\n"},
+		END,
+	};
+	static const Step loading[] = {
+		HELLO,
+		{"CLUSTER SHARDS", "-LOADING x\r\n"},
+		{"CLUSTER INFO", "-LOADING x\r\n"},
+		END,
+	};
 	static const Step empty[] = {HELLO, {"CLUSTER SHARDS", "*0\r\n"}, {"CLUSTER INFO", INFO_OK}, END};
 	static const Step hostile[] = {HELLO, {"CLUSTER SHARDS", "*4294967295\r\n"}, {"CLUSTER INFO"}, END};
 	static const Step shape[] = {HELLO, {"CLUSTER SHARDS", "+OK\r\n"}, {"CLUSTER INFO", INFO_OK}, END};
@@ -111,7 +149,14 @@ TEST(map_from_nowhere)
 TEST(maps_one_after_the_other)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER SHARDS", "-LOADING x\r\n"}, {"CLUSTER INFO", "-LOADING x\r\n"}, HELLO, {"CLUSTER SHARDS", SHARDS_OK}, {"CLUSTER INFO", INFO_OK}, END};
+		HELLO,
+		{"CLUSTER SHARDS", "-LOADING x\r\n"},
+		{"CLUSTER INFO", "-LOADING x\r\n"},
+		HELLO,
+		{"CLUSTER SHARDS", SHARDS_OK},
+		{"CLUSTER INFO", INFO_OK},
+		END,
+	};
 	ZarisAddress from = {"127.0.0.1", 0};
 
 	begin(steps);

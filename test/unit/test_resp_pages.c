@@ -7,7 +7,12 @@
 TEST(pages)
 {
 	static const Step steps[] = {
-		HELLO, {"SCAN 0 MATCH a\\*\\?\\[\\\\]* COUNT 10 TYPE hash", "*2\r\n$20\r\n18446744073709551615\r\n*2\r\n$2\r\nk1\r\n$0\r\n\r\n"}, {"SCAN 18446744073709551615 COUNT 10 TYPE hash", "*2\r\n$1\r\n0\r\n*0\r\n"}, {"SCAN 0 COUNT 10 TYPE hash", "*2\r\n$20\r\n99999999999999999999\r\n*0\r\n"}, END};
+		HELLO,
+		{"SCAN 0 MATCH a\\*\\?\\[\\\\]* COUNT 10 TYPE hash", "*2\r\n$20\r\n18446744073709551615\r\n*2\r\n$2\r\nk1\r\n$0\r\n\r\n"},
+		{"SCAN 18446744073709551615 COUNT 10 TYPE hash", "*2\r\n$1\r\n0\r\n*0\r\n"},
+		{"SCAN 0 COUNT 10 TYPE hash", "*2\r\n$20\r\n99999999999999999999\r\n*0\r\n"},
+		END,
+	};
 	ZarisPageRequest request = {.prefix = {"a*?[\\]", 6}, .count = 10, .record = ZARIS_RECORD_HASH};
 	ZarisOperation	*one;
 
@@ -52,7 +57,23 @@ TEST(pages)
 TEST(the_keys_of_slots)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER NODES", "$58\r\n" MYSELF "\r\n"}, {"CLUSTER GETKEYSINSLOT 7 3", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"}, {"CLUSTER GETKEYSINSLOT 8 3", "*3\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n"}, {"CLUSTER GETKEYSINSLOT 9 3", "*2\r\n$1\r\nc\r\n$1\r\nd\r\n"}, {"ASKING", "+OK\r\n"}, {"TYPE a", "+string\r\n"}, {"ASKING", "+OK\r\n"}, {"TYPE b", "+list\r\n"}, {"ASKING", "+OK\r\n"}, {"TYPE c", "-ASK 9 10.0.0.2:7002\r\n"}, {"ASKING", "+OK\r\n"}, {"TYPE d", "+string\r\n"}, {"ASKING", "+OK\r\n"}, {"CLUSTER NODES", "$67\r\n" MYSELF " [9->-bb]\r\n"}, END};
+		HELLO,
+		{"CLUSTER NODES", "$58\r\n" MYSELF "\r\n"},
+		{"CLUSTER GETKEYSINSLOT 7 3", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"},
+		{"CLUSTER GETKEYSINSLOT 8 3", "*3\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n"},
+		{"CLUSTER GETKEYSINSLOT 9 3", "*2\r\n$1\r\nc\r\n$1\r\nd\r\n"},
+		{"ASKING", "+OK\r\n"},
+		{"TYPE a", "+string\r\n"},
+		{"ASKING", "+OK\r\n"},
+		{"TYPE b", "+list\r\n"},
+		{"ASKING", "+OK\r\n"},
+		{"TYPE c", "-ASK 9 10.0.0.2:7002\r\n"},
+		{"ASKING", "+OK\r\n"},
+		{"TYPE d", "+string\r\n"},
+		{"ASKING", "+OK\r\n"},
+		{"CLUSTER NODES", "$67\r\n" MYSELF " [9->-bb]\r\n"},
+		END,
+	};
 	static const uint16_t slots[] = {7, 8, 9};
 	ZarisSlotRequest	  request = {slots, 3, 3, ZARIS_RECORD_STRING};
 	ZarisOperation		 *one;
@@ -76,7 +97,15 @@ TEST(the_keys_of_slots)
 TEST(a_listing_that_fails_half_way)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER NODES", "$58\r\n" MYSELF "\r\n"}, {"CLUSTER GETKEYSINSLOT 7 3", "-LOADING x\r\n"}, {"CLUSTER GETKEYSINSLOT 8 3", "*1\r\n$1\r\na\r\n"}, {"CLUSTER NODES", "-NOPERM no\r\n"}, {"CLUSTER GETKEYSINSLOT 7 3", "*0\r\n"}, {"CLUSTER GETKEYSINSLOT 8 3", "*0\r\n"}, END};
+		HELLO,
+		{"CLUSTER NODES", "$58\r\n" MYSELF "\r\n"},
+		{"CLUSTER GETKEYSINSLOT 7 3", "-LOADING x\r\n"},
+		{"CLUSTER GETKEYSINSLOT 8 3", "*1\r\n$1\r\na\r\n"},
+		{"CLUSTER NODES", "-NOPERM no\r\n"},
+		{"CLUSTER GETKEYSINSLOT 7 3", "*0\r\n"},
+		{"CLUSTER GETKEYSINSLOT 8 3", "*0\r\n"},
+		END,
+	};
 	static const uint16_t slots[] = {7, 8};
 	ZarisSlotRequest	  request = {slots, 2, 3, ZARIS_RECORD_STRING};
 	ZarisOperation		 *one;
@@ -97,7 +126,14 @@ TEST(a_listing_that_fails_half_way)
 TEST(the_state_of_a_node_without_a_cluster)
 {
 	static const Step steps[] = {
-		HELLO, {"CLUSTER NODES", "-ERR This instance has cluster support disabled\r\n"}, {"ROLE", "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n+connected\r\n:1\r\n"}, {"CLUSTER NODES", "-ERR unknown command 'CLUSTER'\r\n"}, {"ROLE", "-NOPERM no\r\n"}, {"CLUSTER NODES", "-LOADING x\r\n"}, END};
+		HELLO,
+		{"CLUSTER NODES", "-ERR This instance has cluster support disabled\r\n"},
+		{"ROLE", "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n+connected\r\n:1\r\n"},
+		{"CLUSTER NODES", "-ERR unknown command 'CLUSTER'\r\n"},
+		{"ROLE", "-NOPERM no\r\n"},
+		{"CLUSTER NODES", "-LOADING x\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 
 	begin(steps);

@@ -7,7 +7,11 @@
 TEST(replies_byte_by_byte)
 {
 	static const Step steps[] = {
-		HELLO, {"GET a", "$1\r\na\r\n"}, {"HGETALL h", "*4\r\n$1\r\ny\r\n$0\r\n\r\n$1\r\nx\r\n$3\r\n1\r\n\r\n"}, END};
+		HELLO,
+		{"GET a", "$1\r\na\r\n"},
+		{"HGETALL h", "*4\r\n$1\r\ny\r\n$0\r\n\r\n$1\r\nx\r\n$3\r\n1\r\n\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 	ZarisOperation *two;
 
@@ -29,7 +33,11 @@ TEST(replies_byte_by_byte)
 TEST(pushes_are_passed_over)
 {
 	static const Step steps[] = {
-		HELLO, {"GET a", ">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n|1\r\n+ttl\r\n:3\r\n$1\r\na\r\n>1\r\n+x\r\n"}, {"GET b", "$1\r\nb\r\n"}, END};
+		HELLO,
+		{"GET a", ">2\r\n+invalidate\r\n*1\r\n$1\r\na\r\n|1\r\n+ttl\r\n:3\r\n$1\r\na\r\n>1\r\n+x\r\n"},
+		{"GET b", "$1\r\nb\r\n"},
+		END,
+	};
 	ZarisOperation *one;
 	ZarisOperation *two;
 
@@ -72,9 +80,7 @@ TEST(not_every_byte_left)
 	begin(steps);
 	memset(value, 'v', size);
 	submit(one = put_if(ZARIS_IF_ABSENT, "a", "1"));
-	zaris_resp_driver.flush(store);
-	while (node.steps->expect != NULL)
-		turn();
+	run_to(steps + 2);
 	two = put_if(ZARIS_IF_ABSENT, "b", "");
 	two->value = (ZarisBytes){value, size};
 	submit(two);

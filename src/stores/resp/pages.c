@@ -10,8 +10,7 @@
 #include "stores/resp/commands.h"
 #include "stores/resp/nodes.h"
 
-#define MAX_CURSOR_DIGITS 20 /* an unsigned 64-bit number */
-#define FIRST_RECORDS	  256
+#define FIRST_RECORDS 256
 
 /* SCAN */
 
@@ -36,13 +35,13 @@ compose_pattern(ZarisOut *out, ZarisBytes prefix)
 	return true;
 }
 
-/* Cursors are a server's own: digits, which are neither read nor changed. */
+/* Cursors are a server's own: an unsigned 64-bit number in digits, which are kept as they are. */
 static bool
 is_cursor(const char *data, size_t len)
 {
 	uint64_t number;
 
-	return len <= MAX_CURSOR_DIGITS && zaris_digits(data, len, UINT64_MAX, &number);
+	return zaris_digits(data, len, UINT64_MAX, &number);
 }
 
 static ZarisStatus
