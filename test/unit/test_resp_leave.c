@@ -105,6 +105,28 @@ TEST(after_an_error_the_connection_is_closed)
 	end();
 }
 
+/* An ending that waits for the next turn is not given to a batch that has left meanwhile. */
+TEST(one_leaves_after_the_other)
+{
+	static const Step steps[] = {HELLO, {"GET a", NULL}, {"GET b", NULL}, END};
+	ZarisBatch		 *first;
+	ZarisBatch		 *second;
+
+	begin(steps);
+	first = zaris_batch_create(memory);
+	second = zaris_batch_create(memory);
+	submit(operation_of(first, ZARIS_OP_GET, ZARIS_RECORD_STRING, "a"));
+	submit(operation_of(second, ZARIS_OP_GET, ZARIS_RECORD_STRING, "b"));
+	run_to(steps + 3);
+	detach(first, true);
+	zaris_batch_free(first);
+	detach(second, true);
+	zaris_batch_free(second);
+	idle();
+	CHECK_INT(0, n_answers);
+	end();
+}
+
 /* Nobody wants it any more, so it must not run. */
 TEST(what_was_not_sent_is_taken_back)
 {
@@ -222,6 +244,7 @@ main(void)
 	RUN(refused_before_sending);
 	RUN(replies_to_nobody_are_counted_off);
 	RUN(after_an_error_the_connection_is_closed);
+	RUN(one_leaves_after_the_other);
 	RUN(what_was_not_sent_is_taken_back);
 	RUN(a_connection_that_nobody_waits_for_is_given_up);
 	RUN(too_many_replies_to_nobody);
