@@ -2,7 +2,7 @@
 # the ratio of the medians is printed.  Started by bench/run.
 #
 # The yardstick is bench/yardstick.c, a native client that does nothing else; for point lookups it is a statement that
-# touches no table, plus one GET whose answer is awaited.  Statements are timed by psql (\timing) in one session
+# touches no table, or one that finds its row in a local table, plus one GET whose answer is awaited.  Statements are timed by psql (\timing) in one session
 # a store, lookups by pgbench.  So ratios contain all that a user waits for, and no start of a program or connection.
 use strict;
 use warnings;
@@ -23,8 +23,8 @@ use Zaris::Single;
 
 our ($report, $complaints);
 local $SIG{__DIE__} = sub { print $complaints $_[0] unless $^S };
-my %option = (repeat => 7, keys => 100_000, rows => 10_000, lookups => 2000);
-GetOptions(\%option, 'repeat=i', 'keys=i', 'rows=i', 'lookups=i') or die "see bench/run\n";
+my %option = (repeat => 7, keys => 100_000, rows => 10_000, lookups => 2000, only => '');
+GetOptions(\%option, 'repeat=i', 'keys=i', 'rows=i', 'lookups=i', 'only=s') or die "see bench/run\n";
 my ($keys, $rows) = @option{qw(keys rows)};
 die "--keys must not be smaller than --rows\n" if $keys < $rows;
 
@@ -79,16 +79,17 @@ sub lookup
 # ---- the work: name, aim (as a ratio), yardstick and here, each a sub that returns milliseconds
 
 my $pg = Zaris::Pg->new(conf => "jit = off\nautovacuum = off\n");
+my $local_lookup = 'SELECT value FROM local WHERE id = :id';
 my $all_ids = 'ARRAY(SELECT id FROM source)';
 
 sub by_lookup
 {
-	my ($name, %how) = @_;
+	my ($name, $aim, $statement, %how) = @_;
 	return {
 		name => $name,
-		aim => 1.15,
+		aim => $aim,
 		yardstick => sub {
-			lookup($pg, 'SELECT :id', %how) + yardstick($_[0], 'get1', 'b:', $option{lookups}) / $option{lookups};
+			lookup($pg, $statement, %how) + yardstick($_[0], 'get1', 'b:', $option{lookups}) / $option{lookups};
 		},
 		here => sub { lookup($pg, "SELECT value FROM $_[0]{name}.b WHERE id = :id", %how) },
 	};
@@ -118,13 +119,19 @@ my @writes = (
 	by_statement("DELETE $rows rows, each read and compared (DEL)", undef, 'del', 'y:', $rows, 'DELETE FROM KV.w'));
 
 my @reads = (
-	by_lookup('point lookup, literal (SELECT 1 + GET)', mode => 'simple'),
-	by_lookup('point lookup, $1 in a generic plan (the same)', mode => 'prepared', generic => 1),
+	by_lookup('point lookup, literal (SELECT 1 + GET)', 1.15, 'SELECT :id', mode => 'simple'),
+	by_lookup('point lookup, $1 in a generic plan (SELECT 1 + GET)', 1.15, 'SELECT :id', mode => 'prepared', generic => 1),
+	by_lookup('point lookup, literal (local index + GET)', undef, $local_lookup, mode => 'simple'),
+	by_lookup('point lookup, $1 in a generic plan (local index + GET)',
+		undef, $local_lookup, mode => 'prepared', generic => 1),
 	by_statement("count(*) of $keys keys (SCAN)", 1.5, 'scan', 'b:', $keys, 'SELECT count(*) FROM KV.b'),
 	by_statement("sum(length(value)) of $keys keys (SCAN + GET)",
 		1.5, 'sum', 'b:', $keys, 'SELECT sum(length(value)) FROM KV.b'),
 	by_statement("join of $rows local rows by key (GET)",
-		2, 'get', 'b:', $rows, 'SELECT sum(length(b.value)) FROM source s JOIN KV.b b ON b.id = s.id'));
+		2, 'get', 'b:', $rows, 'SELECT count(b.value) FROM source s JOIN KV.b b ON b.id = s.id'));
+
+@reads = grep { $_->{name} =~ /$option{only}/ } @reads;
+@writes = () unless grep { $_->{name} =~ /$option{only}/ } @writes;    # one lives on what the others leave
 
 sub measure
 {
@@ -210,7 +217,9 @@ sub print_table
 }
 
 $pg->sql("CREATE TABLE source AS SELECT i AS id, rpad(i || ':', @{[SIZE]}, 'x') AS value FROM generate_series(1, $rows) i");
-$pg->sql('VACUUM ANALYZE source');
+$pg->sql("CREATE TABLE local (id int PRIMARY KEY, value text);
+	INSERT INTO local SELECT i, rpad(i || ':', @{[SIZE]}, 'x') FROM generate_series(1, $keys) i");
+$pg->sql("VACUUM ANALYZE $_") for 'source', 'local';
 my @stores;
 for my $kind (
 	[ 'single', 'one node', sub { Zaris::Single->new } ],

@@ -37,37 +37,37 @@
 
 #include <openssl/sha.h>
 
-#define MAX_NODES	64
-#define N_SLOTS		16384
-#define WINDOW		500			/* commands written at once to a node; two windows are in flight */
-#define PAGE		"1000"		/* SCAN's COUNT */
-#define READ_CHUNK	262144
+#define MAX_NODES  64
+#define N_SLOTS	   16384
+#define WINDOW	   500	  /* commands written at once to a node; two windows are in flight */
+#define PAGE	   "1000" /* SCAN's COUNT */
+#define READ_CHUNK 262144
 
 typedef struct Buffer
 {
-	char	   *data;
-	size_t		used;
-	size_t		size;
+	char  *data;
+	size_t used;
+	size_t size;
 } Buffer;
 
 typedef struct Node
 {
-	char		host[256];
-	int			port;
-	int			fd;
-	Buffer		out;			/* composed, not written */
-	Buffer		in;
-	size_t		taken;			/* bytes of `in` that were read as tokens */
-	int			composed;		/* commands in `out` */
-	int			owed;			/* replies of windows that were written */
+	char   host[256];
+	int	   port;
+	int	   fd;
+	Buffer out; /* composed, not written */
+	Buffer in;
+	size_t taken;	 /* bytes of `in` that were read as tokens */
+	int	   composed; /* commands in `out` */
+	int	   owed;	 /* replies of windows that were written */
 } Node;
 
 /* One RESP token: an aggregate is its head, its elements follow as tokens of their own. */
 typedef struct Token
 {
-	char		type;			/* + - : $ * */
-	int64_t		number;			/* of : and *; length of $, -1 = nil */
-	const char *bytes;			/* + - $: valid until the next token is read */
+	char		type;	/* + - : $ * */
+	int64_t		number; /* of : and *; length of $, -1 = nil */
+	const char *bytes;	/* + - $: valid until the next token is read */
 	size_t		len;
 } Token;
 
@@ -86,25 +86,25 @@ typedef enum Verb
 } Verb;
 
 static const char *const verb_names[VERB_COUNT] =
-{"load", "get1", "get", "setnx", "setxx", "cas", "del", "scan", "sum"};
+	{"load", "get1", "get", "setnx", "setxx", "cas", "del", "scan", "sum"};
 
 /* What a conditional write costs the server: read, digest, compare, write, keep the expiry. */
 static const char cas_script[] =
-"local v = redis.call('GET', KEYS[1]) "
-"if not v or string.sub(redis.sha1hex(v), 1, 16) ~= ARGV[1] then return 0 end "
-"redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') return 1";
+	"local v = redis.call('GET', KEYS[1]) "
+	"if not v or string.sub(redis.sha1hex(v), 1, 16) ~= ARGV[1] then return 0 end "
+	"redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') return 1";
 
-static Node nodes[MAX_NODES];
-static int	n_nodes;
-static int	owner[N_SLOTS];
-static char cas_sha[41];
+static Node		nodes[MAX_NODES];
+static int		n_nodes;
+static int		owner[N_SLOTS];
+static char		cas_sha[41];
 static uint64_t answered;
 static uint64_t received;
 
 static void
-fail(const char *format,...)
+fail(const char *format, ...)
 {
-	va_list		args;
+	va_list args;
 
 	fputs("yardstick: ", stderr);
 	va_start(args, format);
@@ -139,7 +139,7 @@ append(Buffer *buffer, const void *data, size_t len)
 static void
 append_argument(Buffer *buffer, const char *data, size_t len)
 {
-	char		head[32];
+	char head[32];
 
 	append(buffer, head, snprintf(head, sizeof(head), "$%zu\r\n", len));
 	append(buffer, data, len);
@@ -170,11 +170,11 @@ compose(Node *node, ...)
 static void
 flush(Node *node)
 {
-	size_t		done = 0;
+	size_t done = 0;
 
 	while (done < node->out.used)
 	{
-		ssize_t		n = write(node->fd, node->out.data + done, node->out.used - done);
+		ssize_t n = write(node->fd, node->out.data + done, node->out.used - done);
 
 		if (n < 0 && errno != EINTR)
 			fail("could not write to %s:%d: %s", node->host, node->port, strerror(errno));
@@ -191,7 +191,7 @@ flush(Node *node)
 static void
 fill(Node *node)
 {
-	ssize_t		n;
+	ssize_t n;
 
 	/* move what is left to the front only here, so that a token's bytes stay where they are until the next one */
 	memmove(node->in.data, node->in.data + node->taken, node->in.used - node->taken);
@@ -210,13 +210,13 @@ fill(Node *node)
 static size_t
 line_length(Node *node)
 {
-	size_t		seen = 0;
+	size_t seen = 0;
 
 	for (;;)
 	{
-		size_t		left = node->in.used - node->taken;
-		char	   *start = node->in.data + node->taken;
-		char	   *end = left > seen ? memchr(start + seen, '\n', left - seen) : NULL;
+		size_t left = node->in.used - node->taken;
+		char  *start = node->in.data + node->taken;
+		char  *end = left > seen ? memchr(start + seen, '\n', left - seen) : NULL;
 
 		if (end != NULL && end > start && end[-1] == '\r')
 			return end - 1 - start;
@@ -228,8 +228,8 @@ line_length(Node *node)
 static void
 next_token(Node *node, Token *token)
 {
-	size_t		len;
-	char	   *line;
+	size_t len;
+	char  *line;
 
 	if (node->taken == node->in.used)
 		fill(node);
@@ -257,7 +257,7 @@ next_token(Node *node, Token *token)
 static void
 skip_rest(Node *node, const Token *head)
 {
-	Token		token;
+	Token token;
 
 	if (head->type != '*')
 		return;
@@ -280,10 +280,10 @@ refuse(const Node *node, const Token *token)
 static void
 dial(Node *node)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo	 hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *found;
-	char		port[16];
-	int			on = 1;
+	char			 port[16];
+	int				 on = 1;
 
 	snprintf(port, sizeof(port), "%d", node->port);
 	if (getaddrinfo(node->host, port, &hints, &found) != 0)
@@ -312,13 +312,13 @@ find_node(const char *host, size_t len, int port)
 static void
 take_range(Node *from)
 {
-	Token		entry,
-				first,
-				last,
-				primary,
-				token;
-	char		host[256];
-	int			id;
+	Token entry,
+		first,
+		last,
+		primary,
+		token;
+	char host[256];
+	int	 id;
 
 	next_token(from, &entry);
 	next_token(from, &first);
@@ -372,12 +372,12 @@ static int
 slot_of(const char *key, size_t len)
 {
 	static uint16_t table[256];
-	uint16_t	crc = 0;
+	uint16_t		crc = 0;
 
 	if (table[1] == 0)
 		for (int i = 0; i < 256; i++)
 		{
-			uint16_t	c = i << 8;
+			uint16_t c = i << 8;
 
 			for (int bit = 0; bit < 8; bit++)
 				c = (c & 0x8000) ? (c << 1) ^ 0x1021 : c << 1;
@@ -394,8 +394,8 @@ slot_of(const char *key, size_t len)
 static void
 make_value(char *value, int size, long number, int round)
 {
-	char		head[48];
-	int			len = snprintf(head, sizeof(head), "%ld:%d:", number, round);
+	char head[48];
+	int	 len = snprintf(head, sizeof(head), "%ld:%d:", number, round);
 
 	memset(value, 'x', size);
 	memcpy(value, head, len < size ? len : size);
@@ -416,8 +416,8 @@ static void
 compose_by_key(Verb verb, Node *node, const char *key, long number, int size)
 {
 	static char *value,
-			   *old;
-	char		version[17];
+		*old;
+	char version[17];
 
 	if (value == NULL)
 	{
@@ -426,7 +426,8 @@ compose_by_key(Verb verb, Node *node, const char *key, long number, int size)
 		if (value == NULL || old == NULL)
 			fail("out of memory");
 	}
-	make_value(value, size, number, verb == VERB_SETXX ? 1 : verb == VERB_CAS ? 2 : 0);
+	make_value(value, size, number, verb == VERB_SETXX ? 1 : verb == VERB_CAS ? 2
+																			  : 0);
 	switch (verb)
 	{
 		case VERB_LOAD:
@@ -454,8 +455,8 @@ compose_by_key(Verb verb, Node *node, const char *key, long number, int size)
 static void
 take_answer(Verb verb, Node *node)
 {
-	Token		token;
-	bool		good;
+	Token token;
+	bool  good;
 
 	next_token(node, &token);
 	switch (verb)
@@ -482,14 +483,14 @@ take_answer(Verb verb, Node *node)
 static void
 run_by_key(Verb verb, const char *prefix, long first, long count, int size)
 {
-	int			window = verb == VERB_GET1 ? 1 : WINDOW;
-	char		key[256];
+	int	 window = verb == VERB_GET1 ? 1 : WINDOW;
+	char key[256];
 
 	for (long i = first; i < first + count; i++)
 	{
-		int			len = snprintf(key, sizeof(key), "%s%ld", prefix, i);
-		Node	   *node = &nodes[owner[slot_of(key, len)]];
-		int			before = node->owed;
+		int	  len = snprintf(key, sizeof(key), "%s%ld", prefix, i);
+		Node *node = &nodes[owner[slot_of(key, len)]];
+		int	  before = node->owed;
 
 		compose_by_key(verb, node, key, i, size);
 		if (node->composed < window)
@@ -515,10 +516,10 @@ run_by_key(Verb verb, const char *prefix, long first, long count, int size)
 static int64_t
 take_page(Node *node, bool values, const char *pattern, bool *more)
 {
-	Token		token;
-	char		cursor[32];
-	char		key[256];
-	int64_t		n;
+	Token	token;
+	char	cursor[32];
+	char	key[256];
+	int64_t n;
 
 	next_token(node, &token);
 	if (token.type != '*' || token.number != 2)
@@ -543,10 +544,10 @@ take_page(Node *node, bool values, const char *pattern, bool *more)
 static void
 run_scan(Verb verb, const char *prefix)
 {
-	bool		more[MAX_NODES];
-	int64_t		page[MAX_NODES];
-	char		pattern[256];
-	int			left = n_nodes;
+	bool	more[MAX_NODES];
+	int64_t page[MAX_NODES];
+	char	pattern[256];
+	int		left = n_nodes;
 
 	snprintf(pattern, sizeof(pattern), "%s*", prefix);
 	for (int i = 0; i < n_nodes; i++)
@@ -583,7 +584,7 @@ run_scan(Verb verb, const char *prefix)
 static void
 load_script(void)
 {
-	Token		token;
+	Token token;
 
 	for (int i = 0; i < n_nodes; i++)
 	{
@@ -609,11 +610,11 @@ now_ms(void)
 int
 main(int argc, char **argv)
 {
-	Verb		verb = VERB_COUNT;
-	long		first,
-				count;
-	int			size;
-	double		start;
+	Verb verb = VERB_COUNT;
+	long first,
+		count;
+	int	   size;
+	double start;
 
 	if (argc >= 6)
 		for (verb = 0; verb < VERB_COUNT; verb++)

@@ -95,13 +95,14 @@ end_group() {
 end_work() {
   local status=$? pidfile
   trap '' INT TERM HUP
+  ! declare -F at_end >/dev/null || at_end    # the script's own
   end_group
   # Servers of tests that could not end them: by their own pid files, in our directory only.
   while read -r pidfile; do
     kill -QUIT "$(head -n 1 "$pidfile")" 2>/dev/null || true
   done < <(find "$WORK" -name postmaster.pid 2>/dev/null)
   rm -rf "${scratch:?}"
-  if ((status != 0 && status < 128)) && [[ -d $WORK/tmp_check/log ]]; then
+  if [[ -n ${keep_logs:-} ]] && ((status != 0 && status < 128)) && [[ -d $WORK/tmp_check/log ]]; then
     note "logs are in $WORK/tmp_check"
   elif [[ -z ${ZARIS_WORK:-} ]]; then
     rm -rf "${WORK:?}"

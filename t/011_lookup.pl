@@ -74,6 +74,7 @@ takes({ get => 1 }, "SELECT v FROM word WHERE k = 'abc'", 'v abc', 'text');
 takes({ get => 1 }, "SELECT v FROM word WHERE k = 'abc'::varchar", 'v abc', 'varchar');
 takes({ get => 1 }, q{SELECT v FROM word WHERE k = 'abc' COLLATE "C"}, 'v abc', 'another collation that compares bytes');
 takes({ get => 1 }, "SELECT v FROM word WHERE k = ''", 'v ', 'the empty text');
+takes({ get => 1 }, 'SELECT v FROM word WHERE k = current_user', '', 'a name');
 takes({ get => 1 }, "SELECT v FROM word WHERE k LIKE 'a\\%b'", 'v a%b', 'LIKE without wildcards');
 takes({ get => 1 }, 'SELECT v FROM flag WHERE b', 'yes', 'a boolean');
 takes({ get => 1 }, 'SELECT v FROM flag WHERE NOT b', 'no', 'its opposite');
@@ -109,6 +110,13 @@ takes({ get => 3 }, 'SELECT value FROM item WHERE id = 1 OR id = 3 OR id = ANY (
 takes({ get => 2 }, "SELECT v FROM word WHERE k IN ('a', 'b') AND v <> ''", "v a\nv b");
 takes({ hmget => 4 }, 'SELECT doc, n, txt FROM line WHERE doc IN (1, 2) AND n IN (1, 9)', "1|1|line 1\n1|9|line 9\n2|1|line 1\n2|9|line 9",
 	'the product of two lists');
+takes({ hmget => 2 }, 'SELECT doc, n, txt FROM line WHERE (doc, n) IN ((1, 2), (3, 4), (1, 2), (2, NULL))', "1|2|line 2\n3|4|line 4",
+	'a list of whole keys');
+takes({ hmget => 2 }, "SELECT n FROM line WHERE (doc = 1 AND n = 2 AND txt LIKE '%3') OR (3 = doc AND n = 4 AND txt <> '')", 4,
+	'... with conditions on the rows');
+takes({ get => 2 }, "SELECT id FROM item WHERE (id = 1 AND value = 'x') OR (id = 2 AND value <> 'x')", 2, '... of one column');
+takes({ hmget => 2 }, 'SET plan_cache_mode = force_generic_plan; PREPARE tuples(int, int) AS
+	SELECT n FROM line WHERE (doc, n) IN (($1, $2), ($2, $1)) AND txt IS NOT NULL; EXECUTE tuples(1, 2)', "2\n1", '... of parameters');
 takes({ get => 2500 }, 'SELECT count(value) FROM item WHERE id = ANY (ARRAY(SELECT x FROM generate_series(1, 2500) x))', 2500,
 	'more keys than a batch holds');
 takes_about(\&scans_only, 'SELECT count(*) FROM item WHERE id = 1 OR id > 4999', 2, 'an OR that is no list of keys');
@@ -188,6 +196,9 @@ sub explains
 explains('SELECT value FROM item WHERE id = 1', 'Operation: Get', 'Key: item:<id>', 'Bound: id = 1', 'Fetches: value');
 explains('SELECT * FROM item WHERE id IN (1, 2)', 'Operation: Get many', "Bound: id = ANY ('{1,2}'::integer[])",
 	'Fetches: value, version, expiry');
+explains('SELECT txt FROM line WHERE (doc, n) IN ((1, 2), (3, 4))', 'Operation: Get many', 'Bound: (doc, n) IN ((1, 2), (3, 4))');
+explains("SELECT * FROM item WHERE (id = 1 AND value = 'x') OR id = 2", 'Bound: id IN (1, 2)',
+	'Filtered Locally: the list of keys says more than keys');
 explains('SELECT count(*) FROM item', 'Operation: Scan', 'Key: item:*', 'Fetches: keys only');
 explains('SELECT txt FROM line WHERE doc = 1 AND n > 2', 'Operation: Scan', 'Key: line:<doc>:*', 'Bound: doc = 1',
 	'Fetches: field txt', 'Filter: (line.n > 2)',

@@ -111,9 +111,19 @@ my %conditions = (
 	item => [ sub { on_integer('id') }, sub { on_integer('id') }, sub { pick('length(v) > 8', 'version > 0', 'expires_at IS NULL') } ],
 	line => [
 		sub { on_integer('doc') }, sub { on_integer('n') }, sub { on_integer('doc') }, sub { on_integer('n') },
-		sub { pick('note IS NULL', 'total > 10', 'n = doc') } ],
+		sub { pick('note IS NULL', 'total > 10', 'n = doc') },
+		sub { '(doc, n) IN ((' . join('), (', map { integer_expression() . ', ' . integer_expression() } 0 .. rand 4) . '))' },
+		sub {
+			join(' OR ',
+				map { '(' . join(' AND ', "doc = " . integer(), "n = " . integer(), chance(0.3) ? on_integer('n') : 'true') . ')' } 0 .. rand 4);
+		} ],
 	word => [ sub { on_text('k') }, sub { on_text('k') }, sub { "v <> 'v a'" } ],
-	pair => [ sub { on_text('a') }, sub { on_text('b') } ],
+	pair => [
+		sub { on_text('a') }, sub { on_text('b') },
+		sub {
+			my $word = sub { return quoted(pick(@words)) };
+			return "(a, b) IN ((" . join('), (', map { $word->() . ', ' . $word->() } 0 .. rand 4) . '))';
+		} ],
 	flag => [
 		sub {
 			pick('b', 'NOT b', 'b IS TRUE', 'b IS FALSE', 'b IS NOT TRUE', 'b = true', 'b = NULL', 'b <> true', 'b OR NOT b',

@@ -272,8 +272,8 @@ for my $not (
 }
 
 $cluster->command('HSET', 'person:60', 'name', 'old');
-says("UPDATE person SET (name, email) = (SELECT 'a', 'b') WHERE id = 60", 'UPDATE 1', 'a row of new values');
-is_deeply(hash('person:60'), { name => 'a', mail => 'b' }, '... is written');
+says("UPDATE person SET (name, email) = (SELECT 'a', 'b' || person.id) WHERE id = 60", 'UPDATE 1', 'a row of new values');
+is_deeply(hash('person:60'), { name => 'a', mail => 'b60' }, '... is written');
 direct("UPDATE person SET name = (SELECT relname FROM pg_class WHERE relname = 'pg_class') WHERE id = 60", 'UPDATE 1',
 	'a subquery that is run once');
 is(hash('person:60')->{name}, 'pg_class', '... is written');
@@ -288,6 +288,11 @@ is($pg->sql("SELECT count(*), count(*) FILTER (WHERE key ~ '^k[0-9]+x\$' AND key
 	'500|500', '... and all are there under their new keys');
 fails('23505', "UPDATE name SET key = 'k2x' WHERE key = 'k1x'", qr/Key \(key\)=\(k2x\) already exists/, 'a key that is taken');
 is(stored('name:k1x') . stored('name:k2x'), 'v1v2', '... both stay');
+$cluster->command('SET', 'name:k7xy', 'taken');
+fails('23505', "UPDATE name SET key = key || 'y' WHERE key = ANY (ARRAY(SELECT 'k' || i || 'x' FROM generate_series(1, 20) i))",
+	qr/\(k7xy\)/, 'one of several keys is taken');
+is($pg->sql("SELECT string_agg(key, ' ') FROM name WHERE key LIKE '%y'"), 'k7xy', '... all moves are undone');
+$cluster->command('DEL', 'name:k7xy');
 fails('23505', "UPDATE name SET key = 'same'", qr/\(same\)/, 'all to one key');
 is($pg->sql('SELECT count(*) FROM name'), 500, '... none is lost, none is left over');
 says("UPDATE name SET key = key, data = data || '!' WHERE key IN ('k1x', 'k2x')", 'UPDATE 2', 'a key that stays');
@@ -309,12 +314,15 @@ is(stored('pair:x:y'), '1', 'what is refused changes nothing');
 
 says('TRUNCATE name', 'TRUNCATE TABLE');
 says("INSERT INTO name SELECT 'k' || i, i::text FROM generate_series(1, 300) i", 'INSERT 0 300');
+$pg->sql("ALTER FOREIGN TABLE name OPTIONS (ADD fetch_size '10')");
 says("INSERT INTO name SELECT key || '+', data FROM name", 'INSERT 0 300', 'a table into itself');
 is($pg->sql('SELECT count(*) FROM name'), 600, '... once');
 $pg->sql("CREATE TABLE local (key text, add text); INSERT INTO local VALUES ('k1', 'a'), ('k1', 'b'), ('k2', 'c'), ('zz', 'd')");
+$session->run('SET enable_nestloop = off');
 says('UPDATE name SET data = data || l.add FROM local l WHERE name.key = l.key', 'UPDATE 2', 'several join rows for one row');
 like(stored('name:k1'), qr/^1[ab]$/, '... of which the first counts');
 says('DELETE FROM name USING local l WHERE name.key = l.key', 'DELETE 2', 'a joined DELETE');
+$session->run('RESET enable_nestloop');
 says("WITH d AS (DELETE FROM name USING local l WHERE name.key = l.key || '+' RETURNING name.key, l.add) SELECT key, add IS NOT NULL FROM d ORDER BY key",
 	"k1+|t\nk2+|t", '... with RETURNING');
 says("WITH gone AS (DELETE FROM name WHERE key IN ('k3', 'k4') RETURNING *) INSERT INTO pair SELECT 'moved', key, data FROM gone",
@@ -514,6 +522,11 @@ is($single->ask('GET', 'f:a'), 'A!', '... had happened');
 $fake->stop;
 $fake = scripted(EVAL => [ $lost, $forward ]);
 fails('08007', "DELETE FROM f WHERE key = 'a'", undef, 'a direct DELETE whose answer is lost');
+$fake->stop;
+
+$fake = scripted(SET => [ ("-LOADING soon\r\n") x 3, $forward ]);
+says("INSERT INTO f SELECT 'key' || i, 'value ' || i FROM generate_series(1, 5) i", 'INSERT 0 5', 'rows that are sent again');
+is($single->ask('GET', "f:key$_"), "value $_", "... key$_ is whole") for 1 .. 5;
 $fake->stop;
 
 $fake = scripted(EVAL => [ ":0\r\n", $forward ]);

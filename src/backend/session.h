@@ -49,7 +49,7 @@ typedef struct ZarisSession
 	Oid			 umid;
 	char		*server_name;
 	char		*store_name; /* of an embedded store; else "" */
-	char		*seeds; /* the url's nodes, for messages; cut when they are many */
+	char		*seeds;		 /* the url's nodes, for messages; cut when they are many */
 	ZarisClient *client;
 	int			 max_attempts; /* -1 = the GUC, as in the options */
 	int			 backoff_ms;

@@ -15,7 +15,7 @@
 void
 zaris_writer_lock(const ZarisSession *session, ZarisWriterLock *lock)
 {
-	uint64		name;
+	uint64 name;
 
 	lock->held = false;
 	if (!zaris_client_wants_lock(session->client))

@@ -24,8 +24,8 @@
 
 typedef struct ZarisWriterLock
 {
-	LOCKTAG		tag;
-	bool		held;
+	LOCKTAG tag;
+	bool	held;
 } ZarisWriterLock;
 
 extern void zaris_writer_lock(const ZarisSession *session, ZarisWriterLock *lock);
@@ -34,4 +34,4 @@ extern void zaris_writer_unlock(ZarisWriterLock *lock);
 /* Where the embedded stores of this database lie: an absolute path, palloc'd. */
 extern char *zaris_store_directory(void);
 
-#endif							/* ZARIS_BACKEND_WRITERLOCK_H */
+#endif /* ZARIS_BACKEND_WRITERLOCK_H */

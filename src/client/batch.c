@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_SIZE		((size_t) 32 * 1024)
-#define KEEP_CHUNKS		((size_t) 1024 * 1024)	/* bytes that a reset keeps */
-#define KEEP_SLABS		32
-#define ALIGNMENT		_Alignof(max_align_t)
+#define CHUNK_SIZE	((size_t) 32 * 1024)
+#define KEEP_CHUNKS ((size_t) 1024 * 1024) /* bytes that a reset keeps */
+#define KEEP_SLABS	32
+#define ALIGNMENT	_Alignof(max_align_t)
 
 /* where a chunk's memory begins, aligned */
-#define CHUNK_HEAD		((sizeof(ZarisChunk) + ALIGNMENT - 1) & ~(ALIGNMENT - 1))
+#define CHUNK_HEAD ((sizeof(ZarisChunk) + ALIGNMENT - 1) & ~(ALIGNMENT - 1))
 
 static char *
 chunk_memory(ZarisChunk *chunk)
@@ -45,7 +45,7 @@ zaris_batch_create(ZarisClient *client)
 ZarisOperation *
 zaris_batch_operation(ZarisBatch *batch)
 {
-	ZarisSlab  *slab = batch->slab;
+	ZarisSlab	   *slab = batch->slab;
 	ZarisOperation *operation;
 
 	if (slab == NULL || slab->used == ZARIS_SLAB_OPERATIONS)
@@ -105,13 +105,13 @@ next_chunk(ZarisBatch *batch, size_t size)
 void *
 zaris_batch_alloc(ZarisBatch *batch, size_t size)
 {
-	void	   *memory;
+	void *memory;
 
 	if (size > SIZE_MAX / 2)
 		return NULL;
 	size = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 	if (size == 0)
-		size = ALIGNMENT;		/* a pointer of its own: empty is not nil (I9) */
+		size = ALIGNMENT; /* a pointer of its own: empty is not nil (I9) */
 
 	if (batch->chunk == NULL || size > batch->chunk->size - batch->chunk_used)
 	{
@@ -128,7 +128,7 @@ free_slabs(ZarisSlab *slab)
 {
 	while (slab != NULL)
 	{
-		ZarisSlab  *next = slab->next;
+		ZarisSlab *next = slab->next;
 
 		free(slab);
 		slab = next;
@@ -151,7 +151,7 @@ free_chunks(ZarisChunk *chunk)
 static void
 trim_chunks(ZarisBatch *batch)
 {
-	size_t		kept = 0;
+	size_t		 kept = 0;
 	ZarisChunk **link = &batch->chunks;
 
 	while (*link != NULL)
@@ -174,7 +174,7 @@ trim_chunks(ZarisBatch *batch)
 static void
 trim_slabs(ZarisBatch *batch)
 {
-	ZarisSlab  *slab = batch->slabs;
+	ZarisSlab *slab = batch->slabs;
 
 	for (int i = 1; slab != NULL; i++, slab = slab->next)
 	{
@@ -231,7 +231,7 @@ zaris_batch_abandon(ZarisBatch *batch)
 static void
 arm_deadline(ZarisBatch *batch)
 {
-	bool		wanted = batch->pending > 0 && batch->deadline_us != ZARIS_NO_DEADLINE;
+	bool wanted = batch->pending > 0 && batch->deadline_us != ZARIS_NO_DEADLINE;
 
 	if (!wanted)
 		zaris_link_remove(&batch->timed);

@@ -15,4 +15,4 @@
 #define ZARIS_ASSERT(condition) ((void) 0)
 #endif
 
-#endif							/* ZARIS_CLIENT_CHECK_H */
+#endif /* ZARIS_CLIENT_CHECK_H */

@@ -29,7 +29,7 @@ zaris_client_read_clock(ZarisClient *client)
 double
 zaris_client_jitter(ZarisClient *client)
 {
-	uint64_t	bits = client->host.random(client->host.context) >> 11;	/* 53: all that a double holds */
+	uint64_t bits = client->host.random(client->host.context) >> 11; /* 53: all that a double holds */
 
 	return (double) bits / (double) (UINT64_C(1) << 52) - 1.0;
 }
@@ -44,7 +44,7 @@ bool
 zaris_operation_is_at_node(const ZarisOperation *operation)
 {
 	return operation->kind == ZARIS_OP_SCAN_PAGE || operation->kind == ZARIS_OP_LIST_SLOTS ||
-		operation->kind == ZARIS_OP_NODE_STATE;
+		   operation->kind == ZARIS_OP_NODE_STATE;
 }
 
 /* Keep a store's words: raw, cut, NUL-terminated. */
@@ -90,7 +90,7 @@ visit(ZarisOperation *operation, int id)
 static uint64_t
 count_result_bytes(const ZarisOperation *operation)
 {
-	uint64_t	bytes = operation->result.len;
+	uint64_t bytes = operation->result.len;
 
 	if (operation->kind == ZARIS_OP_GET)
 	{
@@ -141,7 +141,7 @@ forget_result(ZarisOperation *operation)
 static void
 park(ZarisClient *client, ZarisOperation *operation, uint64_t at_us, bool await)
 {
-	uint64_t	bound = client->now_us + client->map_refresh_wait_us;
+	uint64_t bound = client->now_us + client->map_refresh_wait_us;
 
 	operation->not_before_us = at_us;
 	operation->awaits_refresh = await;
@@ -205,7 +205,7 @@ go_on(ZarisClient *client, ZarisOperation *operation, const ZarisRetryInput *inp
 static void
 end_unroutable(ZarisClient *client, ZarisOperation *operation, ZarisStatus status, const char *text)
 {
-	ZarisRetryInput input;
+	ZarisRetryInput	   input;
 	ZarisRetryDecision decision;
 
 	if (!operation->hopping)
@@ -230,7 +230,7 @@ end_unroutable(ZarisClient *client, ZarisOperation *operation, ZarisStatus statu
 static void
 send_to(ZarisClient *client, ZarisOperation *operation, int id)
 {
-	bool		asking = operation->asking;
+	bool asking = operation->asking;
 
 	/*
 	 * A node that redirects to itself stands behind an address that leads elsewhere by now: dial it anew.  Not while
@@ -331,10 +331,10 @@ zaris_client_flush(ZarisClient *client)
 static void
 handle_transient(ZarisClient *client, ZarisOperation *operation, const ZarisAnswer *answer)
 {
-	int			answered_by = operation->node;
-	int			target = ZARIS_NO_NODE;
-	bool		is_refreshing = false;
-	ZarisRetryInput input;
+	int				   answered_by = operation->node;
+	int				   target = ZARIS_NO_NODE;
+	bool			   is_refreshing = false;
+	ZarisRetryInput	   input;
 	ZarisRetryDecision decision;
 
 	zaris_client_read_clock(client);
@@ -381,7 +381,7 @@ answered(ZarisClient *client, ZarisOperation *operation, const ZarisAnswer *answ
 
 	ZARIS_ASSERT(operation->state == ZARIS_OPERATION_SENT);
 	if (operation->state != ZARIS_OPERATION_SENT)
-		return;					/* I6 */
+		return; /* I6 */
 	client->in_flight[operation->node]--;
 
 	/* Its connection is being closed because the deadline passed: there is nothing to retry. */
@@ -460,7 +460,7 @@ wake_batch(ZarisClient *client, ZarisBatch *batch)
 		else
 		{
 			/* Its wait for a refresh is over, or was too long: the refresh itself goes on for others. */
-			bool		has_waited = operation->has_waited || operation->awaits_refresh;
+			bool has_waited = operation->has_waited || operation->awaits_refresh;
 
 			operation->awaits_refresh = false;
 			route(client, operation, !has_waited);
@@ -472,8 +472,8 @@ wake_batch(ZarisClient *client, ZarisBatch *batch)
 static void
 wake(ZarisClient *client)
 {
-	ZarisLink  *link;
-	ZarisLink  *following;
+	ZarisLink *link;
+	ZarisLink *following;
 
 	zaris_client_release_waiters(client);
 	ZARIS_EACH_LINK(link, following, &client->waiting)
@@ -489,7 +489,7 @@ wake(ZarisClient *client)
 /* Call visit for each operation of the batch that is in a state. */
 static void
 each_operation(ZarisClient *client, ZarisBatch *batch, ZarisOperationState state,
-			   void (*visit_one) (ZarisClient *client, ZarisOperation *operation))
+			   void (*visit_one)(ZarisClient *client, ZarisOperation *operation))
 {
 	if (batch->slab == NULL)
 		return;
@@ -552,7 +552,7 @@ zaris_client_expire_batch(ZarisClient *client, ZarisBatch *batch)
 static void
 expire(ZarisClient *client)
 {
-	ZarisLink  *link = client->timed.next;
+	ZarisLink *link = client->timed.next;
 
 	while (link != &client->timed)
 	{
@@ -587,7 +587,7 @@ zaris_client_turn(ZarisClient *client)
 static uint64_t
 next_event(const ZarisClient *client)
 {
-	uint64_t	at = ZARIS_FAR_FUTURE;
+	uint64_t		 at = ZARIS_FAR_FUTURE;
 	const ZarisLink *link;
 
 	for (link = client->waiting.next; link != &client->waiting; link = link->next)
@@ -617,10 +617,10 @@ next_event(const ZarisClient *client)
 int
 zaris_client_timeout_ms(ZarisClient *client)
 {
-	int			timeout = client->loop != NULL ? zaris_loop_timeout_ms(client->loop) : -1;
-	uint64_t	at = next_event(client);
-	uint64_t	now;
-	uint64_t	left_ms;
+	int		 timeout = client->loop != NULL ? zaris_loop_timeout_ms(client->loop) : -1;
+	uint64_t at = next_event(client);
+	uint64_t now;
+	uint64_t left_ms;
 
 	if (timeout == 0 || client->unflushed || client->refresh.ended || client->refresh.state == ZARIS_REFRESH_DUE)
 		return 0;
@@ -677,7 +677,7 @@ static bool
 open_store(ZarisClient *client, const ZarisClientOptions *options, const char **problem)
 {
 	ZarisStoreConfig config = {0};
-	ZarisStatus status;
+	ZarisStatus		 status;
 
 	config.url = &client->url;
 	config.user = options->user;
@@ -780,7 +780,7 @@ zaris_client_wants_lock(const ZarisClient *client)
 unsigned
 zaris_client_capabilities(const ZarisClient *client)
 {
-	unsigned	capabilities = client->driver->capabilities;
+	unsigned capabilities = client->driver->capabilities;
 
 	if (client->map.now.n_slots == 1)
 		capabilities &= ~(unsigned) ZARIS_CAN_PARTITION;

@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define FIRST_SIZE	1024
+#define FIRST_SIZE 1024
 
 void
 zaris_fingerprints_init(ZarisFingerprints *set, uint64_t seed)
@@ -39,7 +39,7 @@ is_empty(const ZarisFingerprint *place)
 static ZarisFingerprint *
 find_place(ZarisFingerprint *places, size_t size, ZarisFingerprint wanted)
 {
-	size_t		at = (size_t) wanted.low & (size - 1);
+	size_t at = (size_t) wanted.low & (size - 1);
 
 	while (!is_empty(&places[at]) && (places[at].high != wanted.high || places[at].low != wanted.low))
 		at = (at + 1) & (size - 1);
@@ -49,7 +49,7 @@ find_place(ZarisFingerprint *places, size_t size, ZarisFingerprint wanted)
 static bool
 grow(ZarisFingerprints *set)
 {
-	size_t		size = set->size == 0 ? FIRST_SIZE : set->size * 2;
+	size_t			  size = set->size == 0 ? FIRST_SIZE : set->size * 2;
 	ZarisFingerprint *places;
 
 	if (size < set->size)
@@ -71,8 +71,8 @@ grow(ZarisFingerprints *set)
 ZarisSeen
 zaris_fingerprints_add(ZarisFingerprints *set, const char *key, size_t len)
 {
-	XXH128_hash_t hash = XXH3_128bits_withSeed(len > 0 ? key : "", len, set->seed);
-	ZarisFingerprint wanted = {hash.high64, hash.low64};
+	XXH128_hash_t	  hash = XXH3_128bits_withSeed(len > 0 ? key : "", len, set->seed);
+	ZarisFingerprint  wanted = {hash.high64, hash.low64};
 	ZarisFingerprint *place;
 
 	if (is_empty(&wanted))

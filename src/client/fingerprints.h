@@ -14,15 +14,15 @@
 
 typedef struct ZarisFingerprint
 {
-	uint64_t	high;
-	uint64_t	low;			/* both 0 = an empty place */
+	uint64_t high;
+	uint64_t low; /* both 0 = an empty place */
 } ZarisFingerprint;
 
 typedef struct ZarisFingerprints
 {
-	uint64_t	seed;
-	size_t		n;
-	size_t		size;			/* a power of two, or 0 */
+	uint64_t		  seed;
+	size_t			  n;
+	size_t			  size; /* a power of two, or 0 */
 	ZarisFingerprint *places;
 } ZarisFingerprints;
 
@@ -33,8 +33,8 @@ typedef enum ZarisSeen
 	ZARIS_SEEN_NO_MEMORY
 } ZarisSeen;
 
-extern void zaris_fingerprints_init(ZarisFingerprints *set, uint64_t seed);
+extern void		 zaris_fingerprints_init(ZarisFingerprints *set, uint64_t seed);
 extern ZarisSeen zaris_fingerprints_add(ZarisFingerprints *set, const char *key, size_t len);
-extern void zaris_fingerprints_free(ZarisFingerprints *set);
+extern void		 zaris_fingerprints_free(ZarisFingerprints *set);
 
-#endif							/* ZARIS_CLIENT_FINGERPRINTS_H */
+#endif /* ZARIS_CLIENT_FINGERPRINTS_H */

@@ -12,19 +12,19 @@
 
 typedef struct ZarisHost
 {
-	void	   *context;		/* handed to each callback */
+	void *context; /* handed to each callback */
 
 	/* monotonic, microseconds, never 0 */
-	uint64_t	(*now_us) (void *context);
+	uint64_t (*now_us)(void *context);
 
 	/* wall clock, milliseconds since 1970 */
-	int64_t		(*wall_ms) (void *context);
+	int64_t (*wall_ms)(void *context);
 
 	/* uniform in [0, 2^64) */
-	uint64_t	(*random) (void *context);
+	uint64_t (*random)(void *context);
 
 	/* one line for the server's log, already escaped; the host queues it and writes it when it is safe. May be NULL. */
-	void		(*log) (void *context, const char *line);
+	void (*log)(void *context, const char *line);
 } ZarisHost;
 
-#endif							/* ZARIS_CLIENT_HOST_H */
+#endif /* ZARIS_CLIENT_HOST_H */

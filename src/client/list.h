@@ -17,7 +17,7 @@ typedef struct ZarisLink
 } ZarisLink;
 
 /* The structure that a link is a member of. */
-#define ZARIS_OF_LINK(type, member, link) ((type *) (void *) ((char *) (link) - offsetof(type, member)))
+#define ZARIS_OF_LINK(type, member, link) ((type *) (void *) ((char *) (link) -offsetof(type, member)))
 
 /* Walk a list; the present link may be removed meanwhile, others may not. */
 #define ZARIS_EACH_LINK(link, following, head) \
@@ -54,4 +54,4 @@ zaris_link_add(ZarisLink *head, ZarisLink *link)
 	head->previous = link;
 }
 
-#endif							/* ZARIS_CLIENT_LIST_H */
+#endif /* ZARIS_CLIENT_LIST_H */

@@ -20,7 +20,7 @@
  * next turn: such streams stand in loop->due, and while one stands there the timeout is 0.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* POLLRDHUP */
+#define _GNU_SOURCE /* POLLRDHUP */
 #endif
 
 #include "client/loop.h"
@@ -43,9 +43,9 @@
 #include "client/check.h"
 #include "client/list.h"
 
-#define READ_BUFFER		(256 * 1024)
-#define READS_A_TURN	16		/* of a full buffer, so that one fast node does not starve the others */
-#define KEEP_BACKLOG	(64 * 1024) /* memory that an emptied backlog keeps */
+#define READ_BUFFER	 (256 * 1024)
+#define READS_A_TURN 16			 /* of a full buffer, so that one fast node does not starve the others */
+#define KEEP_BACKLOG (64 * 1024) /* memory that an emptied backlog keeps */
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -60,55 +60,57 @@ typedef enum StreamState
 
 struct ZarisStream
 {
-	uv_poll_t	poll;			/* first: libuv hands it back */
-	ZarisLoop  *loop;
-	ZarisLink	open;			/* loop->streams until it is closed */
-	ZarisLink	due;			/* loop->due while there is an error to tell */
-	bool		closing;
-	StreamState state;
-	int			fd;
-	int			watched;		/* UV_READABLE | UV_WRITABLE, as last asked for */
-	const char *error;			/* to be told by the next turn */
+	uv_poll_t					poll; /* first: libuv hands it back */
+	ZarisLoop				   *loop;
+	ZarisLink					open; /* loop->streams until it is closed */
+	ZarisLink					due;  /* loop->due while there is an error to tell */
+	bool						closing;
+	StreamState					state;
+	int							fd;
+	int							watched; /* UV_READABLE | UV_WRITABLE, as last asked for */
+	const char				   *error;	 /* to be told by the next turn */
 	const ZarisStreamCallbacks *callbacks;
-	void	   *context;
-	uint64_t	sent;
-	char	   *backlog;		/* bytes that the kernel did not take yet: [backlog_start, backlog_end) */
-	size_t		backlog_start;
-	size_t		backlog_end;
-	size_t		backlog_size;
+	void					   *context;
+	uint64_t					sent;
+	char					   *backlog; /* bytes that the kernel did not take yet: [backlog_start, backlog_end) */
+	size_t						backlog_start;
+	size_t						backlog_end;
+	size_t						backlog_size;
 };
 
 struct ZarisTimer
 {
-	ZarisLoop  *loop;
-	ZarisLink	known;			/* loop->timers */
-	ZarisLink	running;		/* loop->running while it is set */
-	uint64_t	at_us;
-	void		(*fired) (void *context);
-	void	   *context;
+	ZarisLoop *loop;
+	ZarisLink  known;	/* loop->timers */
+	ZarisLink  running; /* loop->running while it is set */
+	uint64_t   at_us;
+	void (*fired)(void *context);
+	void *context;
 };
 
 struct ZarisLoop
 {
-	uv_loop_t	uv;
-	ZarisLink	streams;
-	ZarisLink	due;
-	ZarisLink	timers;
-	ZarisLink	running;		/* timers that are set, in no order: they are few */
-	uint64_t	earliest_us;	/* no timer fires before it */
-	char	   *buffer;			/* shared: a callback uses what it needs before it returns */
+	uv_loop_t uv;
+	ZarisLink streams;
+	ZarisLink due;
+	ZarisLink timers;
+	ZarisLink running;	   /* timers that are set, in no order: they are few */
+	uint64_t  earliest_us; /* no timer fires before it */
+	char	 *buffer;	   /* shared: a callback uses what it needs before it returns */
 };
 
 /* The text for an errno; static as long as libuv knows the code. */
 static const char *
 error_text(int error)
 {
-	int			code = uv_translate_sys_error(error);
+	int code = uv_translate_sys_error(error);
 
 	switch (code)
 	{
-#define KNOWN_ERROR(name, text) case UV_##name: return text;
-			UV_ERRNO_MAP(KNOWN_ERROR)
+#define KNOWN_ERROR(name, text) \
+	case UV_##name: \
+		return text;
+		UV_ERRNO_MAP(KNOWN_ERROR)
 #undef KNOWN_ERROR
 		default:
 			return "unknown error";
@@ -120,7 +122,7 @@ error_text(int error)
 ZarisLoop *
 zaris_loop_create(void)
 {
-	ZarisLoop  *loop = calloc(1, sizeof(*loop));
+	ZarisLoop *loop = calloc(1, sizeof(*loop));
 
 	if (loop == NULL)
 		return NULL;
@@ -166,8 +168,8 @@ zaris_loop_fd(ZarisLoop *loop)
 int
 zaris_loop_timeout_ms(ZarisLoop *loop)
 {
-	uint64_t	now;
-	uint64_t	left_ms;
+	uint64_t now;
+	uint64_t left_ms;
 
 	if (!zaris_link_is_alone(&loop->due))
 		return 0;
@@ -198,7 +200,7 @@ static bool
 resolve_socket(const ZarisAddress *address, ZarisResolved *resolved, const char **error)
 {
 	struct sockaddr_un *un = (struct sockaddr_un *) &resolved->at[0].address;
-	size_t		len = strlen(address->host);
+	size_t				len = strlen(address->host);
 
 	if (len == 0 || len >= sizeof(un->sun_path))
 	{
@@ -216,10 +218,10 @@ resolve_socket(const ZarisAddress *address, ZarisResolved *resolved, const char 
 bool
 zaris_resolve(const ZarisAddress *address, ZarisResolved *resolved, const char **error)
 {
-	struct addrinfo hints = {0};
+	struct addrinfo	 hints = {0};
 	struct addrinfo *found = NULL;
-	char		port[16];
-	int			code;
+	char			 port[16];
+	int				 code;
 
 	resolved->n = 0;
 	*error = NULL;
@@ -265,7 +267,7 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 static void
 watch(ZarisStream *stream)
 {
-	int			wanted = 0;
+	int wanted = 0;
 
 	if (stream->state == STREAM_CONNECTING)
 		wanted = UV_WRITABLE;
@@ -295,7 +297,7 @@ tell_later(ZarisStream *stream, const char *error)
 static void
 end_stream(ZarisStream *stream, const char *error)
 {
-	bool		was_connecting = stream->state == STREAM_CONNECTING;
+	bool was_connecting = stream->state == STREAM_CONNECTING;
 
 	if (stream->state == STREAM_OVER)
 		return;
@@ -315,7 +317,7 @@ read_all(ZarisStream *stream)
 {
 	for (int reads = 0; reads < READS_A_TURN; reads++)
 	{
-		ssize_t		len = recv(stream->fd, stream->loop->buffer, READ_BUFFER, 0);
+		ssize_t len = recv(stream->fd, stream->loop->buffer, READ_BUFFER, 0);
 
 		if (len < 0 && errno == EINTR)
 			continue;
@@ -330,7 +332,7 @@ read_all(ZarisStream *stream)
 		if (stream->closing || stream->state != STREAM_OPEN)
 			return;
 		if (len < READ_BUFFER)
-			return;				/* that was all; if not, the kernel will say so */
+			return; /* that was all; if not, the kernel will say so */
 	}
 }
 
@@ -344,7 +346,7 @@ send_some(ZarisStream *stream, const char *data, size_t len, size_t *taken)
 	*taken = 0;
 	while (*taken < len)
 	{
-		ssize_t		n = send(stream->fd, data + *taken, len - *taken, MSG_NOSIGNAL);
+		ssize_t n = send(stream->fd, data + *taken, len - *taken, MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -364,7 +366,7 @@ send_some(ZarisStream *stream, const char *data, size_t len, size_t *taken)
 static bool
 keep_backlog(ZarisStream *stream, const char *data, size_t len)
 {
-	size_t		kept = stream->backlog_end - stream->backlog_start;
+	size_t kept = stream->backlog_end - stream->backlog_start;
 
 	if (len > SIZE_MAX / 4 - kept)
 		return false;
@@ -376,8 +378,8 @@ keep_backlog(ZarisStream *stream, const char *data, size_t len)
 	}
 	if (kept + len > stream->backlog_size)
 	{
-		size_t		size = (kept + len) * 2;
-		char	   *larger = realloc(stream->backlog, size);
+		size_t size = (kept + len) * 2;
+		char  *larger = realloc(stream->backlog, size);
 
 		if (larger == NULL)
 			return false;
@@ -392,7 +394,7 @@ keep_backlog(ZarisStream *stream, const char *data, size_t len)
 static void
 send_backlog(ZarisStream *stream)
 {
-	size_t		taken;
+	size_t taken;
 
 	send_some(stream, stream->backlog + stream->backlog_start, stream->backlog_end - stream->backlog_start, &taken);
 	stream->backlog_start += taken;
@@ -411,7 +413,7 @@ send_backlog(ZarisStream *stream)
 bool
 zaris_stream_write(ZarisStream *stream, const char *data, size_t len)
 {
-	size_t		taken = 0;
+	size_t taken = 0;
 
 	if (stream->closing || stream->state == STREAM_OVER || stream->error != NULL)
 		return false;
@@ -438,12 +440,12 @@ bool
 zaris_stream_is_alive(const ZarisStream *stream)
 {
 	struct pollfd look = {.fd = stream->fd, .events = POLLIN | POLLRDHUP};
-	char		byte;
+	char		  byte;
 
 	if (stream->closing || stream->state != STREAM_OPEN || stream->error != NULL)
 		return false;
 	if (poll(&look, 1, 0) <= 0)
-		return true;			/* nothing lies there at all */
+		return true; /* nothing lies there at all */
 	if (look.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL))
 		return false;
 	return recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
@@ -460,8 +462,8 @@ zaris_stream_sent(const ZarisStream *stream)
 static int
 socket_error(int fd)
 {
-	int			error = 0;
-	socklen_t	len = sizeof(error);
+	int		  error = 0;
+	socklen_t len = sizeof(error);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		return errno;
@@ -471,7 +473,7 @@ socket_error(int fd)
 static void
 finish_connecting(ZarisStream *stream)
 {
-	int			error = socket_error(stream->fd);
+	int error = socket_error(stream->fd);
 
 	if (error != 0)
 	{
@@ -536,10 +538,10 @@ tell_due(ZarisLoop *loop)
 static void
 fire_timers(ZarisLoop *loop)
 {
-	uint64_t	now;
-	ZarisLink	due;
-	ZarisLink  *link;
-	ZarisLink  *following;
+	uint64_t   now;
+	ZarisLink  due;
+	ZarisLink *link;
+	ZarisLink *following;
 
 	if (loop->earliest_us == UINT64_MAX)
 		return;
@@ -575,7 +577,7 @@ zaris_loop_turn(ZarisLoop *loop)
 {
 	tell_due(loop);
 	uv_run(&loop->uv, UV_RUN_NOWAIT);
-	fire_timers(loop);			/* last: what came is taken before the clock has its say */
+	fire_timers(loop); /* last: what came is taken before the clock has its say */
 }
 
 /* streams: life */
@@ -611,7 +613,7 @@ zaris_stream_close(ZarisStream *stream)
 static void
 set_options(int fd, int family)
 {
-	int			on = 1;
+	int on = 1;
 
 	if (family == AF_UNIX)
 		return;
@@ -624,7 +626,7 @@ set_options(int fd, int family)
 static int
 open_socket(int family)
 {
-	int			fd = socket(family, SOCK_STREAM, 0);
+	int fd = socket(family, SOCK_STREAM, 0);
 
 	if (fd < 0)
 		return -1;
@@ -642,7 +644,7 @@ zaris_stream_open(ZarisLoop *loop, const struct sockaddr *address, socklen_t len
 				  const ZarisStreamCallbacks *callbacks, void *context)
 {
 	ZarisStream *stream = calloc(1, sizeof(*stream));
-	int			result;
+	int			 result;
 
 	if (stream == NULL)
 		return NULL;
@@ -681,7 +683,7 @@ zaris_stream_open(ZarisLoop *loop, const struct sockaddr *address, socklen_t len
 /* timers */
 
 ZarisTimer *
-zaris_timer_create(ZarisLoop *loop, void (*fired) (void *context), void *context)
+zaris_timer_create(ZarisLoop *loop, void (*fired)(void *context), void *context)
 {
 	ZarisTimer *timer = calloc(1, sizeof(*timer));
 

@@ -30,43 +30,43 @@
 
 #include "map.h"
 
-typedef struct ZarisLoop ZarisLoop;
+typedef struct ZarisLoop   ZarisLoop;
 typedef struct ZarisStream ZarisStream;
-typedef struct ZarisTimer ZarisTimer;
+typedef struct ZarisTimer  ZarisTimer;
 
-#define ZARIS_MAX_RESOLVED	8
+#define ZARIS_MAX_RESOLVED 8
 
 typedef struct ZarisResolved
 {
-	int			n;
+	int n;
 	struct
 	{
 		struct sockaddr_storage address;
-		socklen_t	len;
-	}			at[ZARIS_MAX_RESOLVED];
+		socklen_t				len;
+	} at[ZARIS_MAX_RESOLVED];
 } ZarisResolved;
 
 typedef struct ZarisStreamCallbacks
 {
 	/* The connection stands (error == 0), or could not be made (error is a static text; the stream is to be closed). */
-	void		(*opened) (void *context, const char *error);
+	void (*opened)(void *context, const char *error);
 
 	/* Bytes came. They lie in the loop's shared buffer and are valid only during the call. */
-	void		(*received) (void *context, const char *data, size_t len);
+	void (*received)(void *context, const char *data, size_t len);
 
 	/* The peer closed (error == NULL), or the connection broke (a static text). The stream is to be closed. */
-	void		(*ended) (void *context, const char *error);
+	void (*ended)(void *context, const char *error);
 } ZarisStreamCallbacks;
 
 /* NULL when out of memory or descriptors. Destroy closes whatever is still open; the fork's child must never use its parent's. */
 extern ZarisLoop *zaris_loop_create(void);
-extern void zaris_loop_destroy(ZarisLoop *loop);
-extern int	zaris_loop_fd(ZarisLoop *loop);
-extern int	zaris_loop_timeout_ms(ZarisLoop *loop);	/* -1 = no timer; 0 = turn again */
-extern void zaris_loop_turn(ZarisLoop *loop);	/* never blocks; takes the clock anew first (I4) */
+extern void		  zaris_loop_destroy(ZarisLoop *loop);
+extern int		  zaris_loop_fd(ZarisLoop *loop);
+extern int		  zaris_loop_timeout_ms(ZarisLoop *loop); /* -1 = no timer; 0 = turn again */
+extern void		  zaris_loop_turn(ZarisLoop *loop);		  /* never blocks; takes the clock anew first (I4) */
 
 /* How many descriptors the loop holds by itself, for accounting. */
-#define ZARIS_LOOP_DESCRIPTORS	8
+#define ZARIS_LOOP_DESCRIPTORS 8
 
 /*
  * Resolve a host and port, or a socket's path, to addresses. Numeric hosts never block. False, with a static text in
@@ -77,7 +77,7 @@ extern bool zaris_resolve(const ZarisAddress *address, ZarisResolved *resolved, 
 /* Begin to connect. NULL when out of memory or descriptors. context is handed to the callbacks. */
 extern ZarisStream *zaris_stream_open(ZarisLoop *loop, const struct sockaddr *address, socklen_t len,
 									  const ZarisStreamCallbacks *callbacks, void *context);
-extern void zaris_stream_close(ZarisStream *stream);
+extern void			zaris_stream_close(ZarisStream *stream);
 
 /*
  * Write bytes: at once as far as the kernel takes them, the rest is copied and written by later turns. False when the
@@ -95,10 +95,10 @@ extern bool zaris_stream_is_alive(const ZarisStream *stream);
 extern uint64_t zaris_stream_sent(const ZarisStream *stream);
 
 /* One-shot timers. Setting one that runs moves it. at_us is on zaris_loop_now_us()'s clock. */
-extern ZarisTimer *zaris_timer_create(ZarisLoop *loop, void (*fired) (void *context), void *context);
-extern bool zaris_timer_set(ZarisTimer *timer, uint64_t at_us);
-extern void zaris_timer_stop(ZarisTimer *timer);
-extern void zaris_timer_destroy(ZarisTimer *timer);
-extern uint64_t zaris_loop_now_us(void);	/* CLOCK_MONOTONIC */
+extern ZarisTimer *zaris_timer_create(ZarisLoop *loop, void (*fired)(void *context), void *context);
+extern bool		   zaris_timer_set(ZarisTimer *timer, uint64_t at_us);
+extern void		   zaris_timer_stop(ZarisTimer *timer);
+extern void		   zaris_timer_destroy(ZarisTimer *timer);
+extern uint64_t	   zaris_loop_now_us(void); /* CLOCK_MONOTONIC */
 
-#endif							/* ZARIS_CLIENT_LOOP_H */
+#endif /* ZARIS_CLIENT_LOOP_H */

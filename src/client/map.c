@@ -63,7 +63,7 @@ zaris_topology_reset(ZarisTopology *topology, int n_slots)
 
 	topology->epoch = 0;
 	topology->n_slots = n_slots;
-	topology->n_nodes = 0;		/* nodes behind it are not read, so they are not cleared */
+	topology->n_nodes = 0; /* nodes behind it are not read, so they are not cleared */
 	for (int i = 0; i < ZARIS_MAX_SLOTS; i++)
 		topology->owner[i] = -1;
 }
@@ -93,7 +93,7 @@ int
 zaris_topology_add_node(ZarisTopology *topology, const char *host, size_t host_len, int port)
 {
 	ZarisAddress address;
-	int			found;
+	int			 found;
 
 	/* A unix socket is a node as well, but address_set is for what comes from the wire. */
 	if (port == 0)
@@ -194,7 +194,7 @@ is_older(const ZarisMap *map, const ZarisTopology *topology)
 static int
 vacant_id(ZarisMap *map)
 {
-	bool		owns[ZARIS_MAX_NODES] = {false};
+	bool owns[ZARIS_MAX_NODES] = {false};
 
 	if (map->now.n_nodes < ZARIS_MAX_NODES)
 		return map->now.n_nodes++;
@@ -231,7 +231,7 @@ assign_ids(ZarisMap *map, const ZarisTopology *topology, int16_t *ids)
 	}
 	for (int i = 0; i < topology->n_nodes; i++)
 	{
-		int			id;
+		int id;
 
 		if (ids[i] >= 0)
 			continue;
@@ -250,7 +250,7 @@ assign_ids(ZarisMap *map, const ZarisTopology *topology, int16_t *ids)
 bool
 zaris_map_install(ZarisMap *map, const ZarisTopology *topology)
 {
-	int16_t		ids[ZARIS_MAX_NODES];
+	int16_t ids[ZARIS_MAX_NODES];
 
 	if (!topology_is_sound(topology) || zaris_topology_is_empty(topology) || is_older(map, topology))
 		return false;
@@ -265,7 +265,7 @@ zaris_map_install(ZarisMap *map, const ZarisTopology *topology)
 	assign_ids(map, topology, ids);
 	for (int i = 0; i < topology->n_nodes; i++)
 	{
-		ZarisNode  *node = &map->now.nodes[ids[i]];
+		ZarisNode *node = &map->now.nodes[ids[i]];
 
 		*node = topology->nodes[i];
 		node->listed = true;
@@ -302,7 +302,7 @@ find_alias(const ZarisMap *map, const ZarisAddress *address)
 int
 zaris_map_node(ZarisMap *map, const ZarisAddress *address)
 {
-	int			id = find_node(&map->now, address);
+	int id = find_node(&map->now, address);
 
 	if (id < 0)
 		id = find_alias(map, address);

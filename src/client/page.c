@@ -17,7 +17,7 @@
 static ScanPage *
 make_page(ZarisScan *scan)
 {
-	ScanPage   *page = calloc(1, sizeof(*page));
+	ScanPage *page = calloc(1, sizeof(*page));
 
 	if (page == NULL)
 		return NULL;
@@ -34,7 +34,7 @@ make_page(ZarisScan *scan)
 ScanPage *
 zaris_page_begin(ZarisScan *scan)
 {
-	ScanPage   *page = scan->spare;
+	ScanPage *page = scan->spare;
 
 	if (page != NULL)
 		scan->spare = page->newer;
@@ -76,11 +76,11 @@ has_prefix(const ZarisScan *scan, const ZarisBytes *key)
 static ZarisSeen
 judge_key(ZarisScan *scan, const ZarisBytes *key, const ZarisSlotSet *counted)
 {
-	ZarisSeen	seen;
+	ZarisSeen seen;
 
 	if (scan->partitioned)
 	{
-		int			slot = zaris_client_slot(scan->client, key->data, key->len);
+		int slot = zaris_client_slot(scan->client, key->data, key->len);
 
 		if (slot < 0 || slot >= scan->n_slots || !zaris_slotset_has(counted, slot))
 		{
@@ -115,7 +115,7 @@ zaris_page_take_keys(ScanPage *page, ZarisScan *scan, const ZarisSlotSet *counte
 	}
 	for (int i = 0; i < keys->n; i++)
 	{
-		ZarisSeen	seen = judge_key(scan, &keys->records[i].key, counted);
+		ZarisSeen seen = judge_key(scan, &keys->records[i].key, counted);
 
 		if (seen == ZARIS_SEEN_NO_MEMORY)
 		{
@@ -172,8 +172,8 @@ submit_get(ScanPage *page, const ZarisScanRequest *request, const ZarisRecord *r
 static int
 slice_size(const ZarisScan *scan)
 {
-	int64_t		hint = scan->request.row_hint;
-	int			most = scan->request.page_size * 2; /* a page may be a little larger than asked for */
+	int64_t hint = scan->request.row_hint;
+	int		most = scan->request.page_size * 2; /* a page may be a little larger than asked for */
 
 	if (hint <= 0 || hint > most)
 		return most;
@@ -183,7 +183,7 @@ slice_size(const ZarisScan *scan)
 static void
 fetch_slice(ScanPage *page, ZarisScan *scan)
 {
-	int			n = page->n_rows - page->next_row;
+	int n = page->n_rows - page->next_row;
 
 	if (n > slice_size(scan))
 		n = slice_size(scan);
@@ -251,7 +251,7 @@ zaris_page_next_row(ScanPage *page, ZarisScan *scan, ZarisRecord *record)
 		return false;
 	while (page->next_row < page->ready_end && scan->state != SCAN_FAILED)
 	{
-		int			i = page->next_row++;
+		int i = page->next_row++;
 
 		if (page->gets == NULL)
 		{

@@ -18,7 +18,7 @@ typedef enum CandidateClass
 	CANDIDATE_KNOWN,
 	CANDIDATE_SUSPECT,
 	CANDIDATE_SEED,
-	CANDIDATE_FORMER,			/* no topology names it any more, or only a redirect did */
+	CANDIDATE_FORMER, /* no topology names it any more, or only a redirect did */
 	CANDIDATE_NONE
 } CandidateClass;
 
@@ -42,15 +42,15 @@ random_below(ZarisClient *client, int bound)
 static int
 pick_node(ZarisClient *client, CandidateClass wanted)
 {
-	int			n = client->map.now.n_nodes;
-	int			start;
+	int n = client->map.now.n_nodes;
+	int start;
 
 	if (n == 0)
 		return -1;
 	start = (int) random_below(client, n);
 	for (int i = 0; i < n; i++)
 	{
-		int			id = (start + i) % n;
+		int id = (start + i) % n;
 
 		if (class_of(client, id) == wanted)
 			return id;
@@ -83,12 +83,12 @@ n_seeds(const ZarisClient *client)
 static int
 pick_seed(ZarisClient *client)
 {
-	int			n = n_seeds(client);
-	int			start = (int) random_below(client, n);
+	int n = n_seeds(client);
+	int start = (int) random_below(client, n);
 
 	for (int i = 0; i < n; i++)
 	{
-		int			seed = (start + i) % n;
+		int seed = (start + i) % n;
 
 		if (!seed_was_asked(client, seed))
 			return seed;
@@ -99,12 +99,12 @@ pick_seed(ZarisClient *client)
 static bool
 pick_candidate(ZarisClient *client, ZarisAddress *address)
 {
-	ZarisRefresh *refresh = &client->refresh;
+	ZarisRefresh			   *refresh = &client->refresh;
 	static const CandidateClass order[] = {CANDIDATE_KNOWN, CANDIDATE_SUSPECT, CANDIDATE_SEED, CANDIDATE_FORMER};
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 	{
-		int			chosen = order[i] == CANDIDATE_SEED ? pick_seed(client) : pick_node(client, order[i]);
+		int chosen = order[i] == CANDIDATE_SEED ? pick_seed(client) : pick_node(client, order[i]);
 
 		if (chosen < 0)
 			continue;
@@ -127,7 +127,7 @@ bool
 zaris_refresh_want(ZarisClient *client, ZarisOperation *operation, int suspect)
 {
 	ZarisRefresh *refresh = &client->refresh;
-	uint64_t	now = zaris_client_read_clock(client);
+	uint64_t	  now = zaris_client_read_clock(client);
 
 	if (suspect != ZARIS_NO_NODE)
 		refresh->suspect[suspect] = true;

@@ -53,13 +53,13 @@ go_on(ZarisRetryDecision decision, ZarisRetryAction action, const ZarisRetryInpu
 static uint64_t
 backoff_delay(const ZarisRetryPolicy *policy, const ZarisRetryInput *input)
 {
-	double		jitter = input->jitter;
-	double		delay = (double) policy->backoff_us * input->attempts;
+	double jitter = input->jitter;
+	double delay = (double) policy->backoff_us * input->attempts;
 
 	if (input->status == ZARIS_MIGRATING)
 		delay *= ZARIS_MIGRATING_FACTOR;
 
-	if (!(jitter >= -1.0))		/* catches NaN too */
+	if (!(jitter >= -1.0)) /* catches NaN too */
 		jitter = -1.0;
 	if (jitter > 1.0)
 		jitter = 1.0;
@@ -74,7 +74,7 @@ backoff_delay(const ZarisRetryPolicy *policy, const ZarisRetryInput *input)
 static uint64_t
 revisit_pause(int revisits)
 {
-	uint64_t	pause = ZARIS_REVISIT_PAUSE_US;
+	uint64_t pause = ZARIS_REVISIT_PAUSE_US;
 
 	for (int i = 0; i < revisits && pause < ZARIS_BACKOFF_CAP_US; i++)
 		pause *= 2;

@@ -81,9 +81,9 @@ pause_until(ZarisScan *scan, uint64_t at_us)
 static bool
 pause_is_over(ZarisScan *scan)
 {
-	uint64_t	now = zaris_client_read_clock(scan->client);
-	bool		refreshes = zaris_client_map_pending(scan->client) && now < scan->refresh_until_us;
-	uint64_t	wake_at = scan->not_before_us;
+	uint64_t now = zaris_client_read_clock(scan->client);
+	bool	 refreshes = zaris_client_map_pending(scan->client) && now < scan->refresh_until_us;
+	uint64_t wake_at = scan->not_before_us;
 
 	if (now >= scan->deadline_us)
 	{
@@ -109,10 +109,10 @@ pause_is_over(ZarisScan *scan)
 static void
 pause_after_trouble(ZarisScan *scan, bool progress)
 {
-	ZarisClient *client = scan->client;
-	ZarisRetryInput input = {0};
+	ZarisClient		  *client = scan->client;
+	ZarisRetryInput	   input = {0};
 	ZarisRetryDecision decision;
-	bool		has_map = client->map.generation > 0;
+	bool			   has_map = client->map.generation > 0;
 
 	scan->failures = progress ? 1 : scan->failures + 1;
 	input.status = scan->trouble;
@@ -146,9 +146,9 @@ static void
 pause_for_settling(ZarisScan *scan, bool progress)
 {
 	ZarisClient *client = scan->client;
-	uint64_t	pause = SCAN_SETTLE_PAUSE_US;
-	uint64_t	now = zaris_client_read_clock(client);
-	int			most = client->policy.max_attempts > SCAN_SETTLE_ROUNDS ? client->policy.max_attempts : SCAN_SETTLE_ROUNDS;
+	uint64_t	 pause = SCAN_SETTLE_PAUSE_US;
+	uint64_t	 now = zaris_client_read_clock(client);
+	int			 most = client->policy.max_attempts > SCAN_SETTLE_ROUNDS ? client->policy.max_attempts : SCAN_SETTLE_ROUNDS;
 
 	scan->failures = 0;
 	scan->unsettled = progress ? 1 : scan->unsettled + 1;
@@ -184,7 +184,7 @@ free_walks(ZarisScan *scan, bool broken)
 static void
 end_round(ZarisScan *scan)
 {
-	bool		progress = scan->done.n > scan->done_before;
+	bool progress = scan->done.n > scan->done_before;
 
 	free_walks(scan, false);
 	if (scan->n_slots > 0 && scan->done.n == scan->n_slots)
@@ -207,8 +207,8 @@ static bool
 has_map(ZarisScan *scan)
 {
 	ZarisClient *client = scan->client;
-	ZarisStatus status;
-	const char *words;
+	ZarisStatus	 status;
+	const char	*words;
 
 	if (client->map.generation > 0)
 		return true;
@@ -237,7 +237,7 @@ static bool
 learn_store(ZarisScan *scan)
 {
 	ZarisClient *client = scan->client;
-	unsigned	capabilities = zaris_client_capabilities(client);
+	unsigned	 capabilities = zaris_client_capabilities(client);
 
 	if (scan->n_slots != 0 && scan->n_slots != client->map.now.n_slots)
 	{
@@ -254,9 +254,9 @@ learn_store(ZarisScan *scan)
 /* The walks of a round by node and method; made when the first slot needs one. */
 typedef struct Round
 {
-	ScanWalk   *by_pages[ZARIS_MAX_NODES];
-	ScanWalk   *by_lists[ZARIS_MAX_NODES];
-	int			failed_slots[ZARIS_MAX_NODES];
+	ScanWalk *by_pages[ZARIS_MAX_NODES];
+	ScanWalk *by_lists[ZARIS_MAX_NODES];
+	int		  failed_slots[ZARIS_MAX_NODES];
 } Round;
 
 /*
@@ -276,10 +276,10 @@ choose_method(const ZarisScan *scan, const Round *round, int node, int slot)
 static void
 assign_slot(ZarisScan *scan, Round *round, int slot)
 {
-	int			node = zaris_map_owner(&scan->client->map, slot);
-	ScanMethod	method;
-	ScanWalk  **walk;
-	char		text[ZARIS_ERROR_TEXT];
+	int		   node = zaris_map_owner(&scan->client->map, slot);
+	ScanMethod method;
+	ScanWalk **walk;
+	char	   text[ZARIS_ERROR_TEXT];
 
 	if (node < 0)
 	{
@@ -298,7 +298,7 @@ assign_slot(ZarisScan *scan, Round *round, int slot)
 static void
 begin_round(ZarisScan *scan)
 {
-	Round		round = {0};
+	Round round = {0};
 
 	if (!has_map(scan) || !learn_store(scan))
 		return;
@@ -317,7 +317,7 @@ begin_round(ZarisScan *scan)
 
 	for (int slot = 0; slot < scan->n_slots; slot++)
 	{
-		int			node = zaris_map_owner(&scan->client->map, slot);
+		int node = zaris_map_owner(&scan->client->map, slot);
 
 		if (node >= 0 && zaris_slotset_has(&scan->after_failure, slot))
 			round.failed_slots[node]++;
@@ -335,8 +335,8 @@ begin_round(ZarisScan *scan)
 static void
 advance_walks(ZarisScan *scan)
 {
-	ZarisLink  *link;
-	ZarisLink  *following;
+	ZarisLink *link;
+	ZarisLink *following;
 
 	do
 	{
@@ -357,10 +357,15 @@ find_ready(ZarisScan *scan, bool *all_over)
 	*all_over = true;
 	for (ZarisLink *link = scan->walks.next; link != &scan->walks; link = link->next)
 	{
-		ScanWalk   *walk = ZARIS_OF_LINK(ScanWalk, link, link);
+		ScanWalk *walk = ZARIS_OF_LINK(ScanWalk, link, link);
 
 		if (walk->pages != NULL && walk->pages->state == SCAN_PAGE_READY)
+		{
+			/* The next time another node's turn comes first, so that all of them are kept busy. */
+			zaris_link_remove(&walk->link);
+			zaris_link_add(&scan->walks, &walk->link);
 			return walk->pages;
+		}
 		if (!zaris_walk_is_over(walk))
 			*all_over = false;
 	}
@@ -371,7 +376,7 @@ find_ready(ZarisScan *scan, bool *all_over)
 static bool
 take_step(ZarisScan *scan, ZarisRecord *record, ZarisScanStep *step)
 {
-	bool		all_over;
+	bool all_over;
 
 	*step = ZARIS_SCAN_WAIT;
 	switch (scan->state)
@@ -419,12 +424,20 @@ zaris_scan_next(ZarisScan *scan, ZarisRecord *record)
 {
 	ZarisScanStep step;
 
-	while (!take_step(scan, record, &step))
-		continue;
+	for (;;)
+	{
+		while (!take_step(scan, record, &step))
+			continue;
+		if (!scan->client->unflushed)
+			return step;
 
-	/* What was asked for goes out now: the reader may use its rows for a while before it turns the client. */
-	zaris_client_flush(scan->client);
-	return step;
+		/* What was asked for goes out now: the reader may use its rows for a while before it turns the client. */
+		zaris_client_flush(scan->client);
+
+		/* A store that answers at once has done so, and would not wake anybody who waits for it. */
+		if (step != ZARIS_SCAN_WAIT)
+			return step;
+	}
 }
 
 /* life */
@@ -432,7 +445,7 @@ zaris_scan_next(ZarisScan *scan, ZarisRecord *record)
 ZarisScan *
 zaris_scan_begin(ZarisClient *client, const ZarisScanRequest *request)
 {
-	ZarisScan  *scan = calloc(1, sizeof(*scan));
+	ZarisScan *scan = calloc(1, sizeof(*scan));
 
 	if (scan == NULL)
 		return NULL;
@@ -481,7 +494,7 @@ release_scan(ZarisScan *scan, bool broken)
 	free_walks(scan, broken);
 	while (scan->spare != NULL)
 	{
-		ScanPage   *page = scan->spare;
+		ScanPage *page = scan->spare;
 
 		scan->spare = page->newer;
 		zaris_page_free(page, broken);

@@ -39,16 +39,16 @@ typedef struct ZarisScan ZarisScan;
 
 typedef struct ZarisScanRequest
 {
-	ZarisBytes	prefix;			/* the caller's until the scan ends, as are all pointers here */
-	ZarisBytes	low,
-				high;			/* CAN_ORDER */
-	bool		backward;
-	ZarisRecordKind record;
-	int			want;			/* ZARIS_WANT_*; 0 = keys only, no value is fetched */
-	const ZarisBytes *fields;	/* hash: which fields; none = all */
-	int			n_fields;
-	int			page_size;		/* most keys a page (fetch_size) */
-	int64_t		row_hint;		/* about how many rows will be taken; 0 = all. Pages begin small then. */
+	ZarisBytes prefix; /* the caller's until the scan ends, as are all pointers here */
+	ZarisBytes low,
+		high; /* CAN_ORDER */
+	bool			  backward;
+	ZarisRecordKind	  record;
+	int				  want;	  /* ZARIS_WANT_*; 0 = keys only, no value is fetched */
+	const ZarisBytes *fields; /* hash: which fields; none = all */
+	int				  n_fields;
+	int				  page_size; /* most keys a page (fetch_size) */
+	int64_t			  row_hint;	 /* about how many rows will be taken; 0 = all. Pages begin small then. */
 } ZarisScanRequest;
 
 typedef enum ZarisScanStep
@@ -62,30 +62,30 @@ typedef enum ZarisScanStep
 /* What a failed scan says of itself; pointers live as long as the scan. */
 typedef struct ZarisScanFailure
 {
-	ZarisStatus status;
-	const ZarisOperation *operation;	/* the one that failed, or NULL */
-	int			slots_left;		/* not done, of a partitioned store */
-	const char *text;			/* the store's words, or a static sentence of ours; "" = none */
+	ZarisStatus			  status;
+	const ZarisOperation *operation;  /* the one that failed, or NULL */
+	int					  slots_left; /* not done, of a partitioned store */
+	const char			 *text;		  /* the store's words, or a static sentence of ours; "" = none */
 } ZarisScanFailure;
 
 typedef struct ZarisScanStats
 {
-	uint64_t	pages;
-	uint64_t	keys;			/* named by pages */
-	uint64_t	duplicates;		/* dropped */
-	uint64_t	foreign_slots;	/* keys of slots that the node did not own */
-	uint64_t	vanished;		/* gone, or of another kind, when fetched */
-	uint64_t	slots_again;	/* slots that moved and were listed again */
+	uint64_t pages;
+	uint64_t keys;			/* named by pages */
+	uint64_t duplicates;	/* dropped */
+	uint64_t foreign_slots; /* keys of slots that the node did not own */
+	uint64_t vanished;		/* gone, or of another kind, when fetched */
+	uint64_t slots_again;	/* slots that moved and were listed again */
 } ZarisScanStats;
 
-extern ZarisScan *zaris_scan_begin(ZarisClient *client, const ZarisScanRequest *request);	/* NULL = out of memory */
+extern ZarisScan *zaris_scan_begin(ZarisClient *client, const ZarisScanRequest *request); /* NULL = out of memory */
 
 /* ROW: *record is valid until the next call. */
-extern ZarisScanStep zaris_scan_next(ZarisScan *scan, ZarisRecord *record);
-extern void zaris_scan_set_deadline(ZarisScan *scan, uint64_t deadline_us);	/* as for a batch: while somebody waits */
+extern ZarisScanStep		   zaris_scan_next(ZarisScan *scan, ZarisRecord *record);
+extern void					   zaris_scan_set_deadline(ZarisScan *scan, uint64_t deadline_us); /* as for a batch: while somebody waits */
 extern const ZarisScanFailure *zaris_scan_failure(const ZarisScan *scan);
-extern const ZarisScanStats *zaris_scan_stats(const ZarisScan *scan);
-extern void zaris_scan_end(ZarisScan *scan);
-extern void zaris_scan_abandon(ZarisScan *scan);
+extern const ZarisScanStats	  *zaris_scan_stats(const ZarisScan *scan);
+extern void					   zaris_scan_end(ZarisScan *scan);
+extern void					   zaris_scan_abandon(ZarisScan *scan);
 
-#endif							/* ZARIS_CLIENT_SCAN_H */
+#endif /* ZARIS_CLIENT_SCAN_H */

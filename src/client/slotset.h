@@ -14,8 +14,8 @@
 
 typedef struct ZarisSlotSet
 {
-	int			n;				/* members */
-	uint8_t		bits[ZARIS_MAX_SLOTS / 8];
+	int		n; /* members */
+	uint8_t bits[ZARIS_MAX_SLOTS / 8];
 } ZarisSlotSet;
 
 /* Bits as a driver fills them (ZarisNodeState.owned). */
@@ -58,4 +58,4 @@ zaris_slotset_remove(ZarisSlotSet *set, int slot)
 	}
 }
 
-#endif							/* ZARIS_CLIENT_SLOTSET_H */
+#endif /* ZARIS_CLIENT_SLOTSET_H */

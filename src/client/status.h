@@ -71,9 +71,9 @@ typedef enum ZarisStatusRefresh
 } ZarisStatusRefresh;
 
 /* All four are total: a value outside the list reads as ProtocolError. The strings are static. */
-extern const char *zaris_status_name(ZarisStatus status);
-extern const char *zaris_status_text(ZarisStatus status);
-extern ZarisStatusClass zaris_status_class(ZarisStatus status);
+extern const char		 *zaris_status_name(ZarisStatus status);
+extern const char		 *zaris_status_text(ZarisStatus status);
+extern ZarisStatusClass	  zaris_status_class(ZarisStatus status);
 extern ZarisStatusRefresh zaris_status_refresh(ZarisStatus status);
 
-#endif							/* ZARIS_CLIENT_STATUS_H */
+#endif /* ZARIS_CLIENT_STATUS_H */

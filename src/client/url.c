@@ -16,9 +16,9 @@
 
 typedef struct Scheme
 {
-	const char *prefix;
+	const char	  *prefix;
 	ZarisUrlScheme scheme;
-	bool		is_socket;
+	bool		   is_socket;
 } Scheme;
 
 static const Scheme schemes[] = {
@@ -53,7 +53,7 @@ is_word(char c)
 static long
 parse_number(const char *text, size_t len, long most)
 {
-	long		number = 0;
+	long number = 0;
 
 	if (len == 0)
 		return -1;
@@ -84,10 +84,10 @@ is_host_name(const char *host, size_t len)
 static bool
 is_ipv6(const char *host, size_t len)
 {
-	char		number[INET6_ADDRSTRLEN];
+	char			number[INET6_ADDRSTRLEN];
 	struct in6_addr parsed;
-	const char *zone = memchr(host, '%', len);
-	size_t		number_len = zone == NULL ? len : (size_t) (zone - host);
+	const char	   *zone = memchr(host, '%', len);
+	size_t			number_len = zone == NULL ? len : (size_t) (zone - host);
 
 	if (number_len == 0 || number_len >= sizeof(number))
 		return false;
@@ -116,10 +116,10 @@ add_seed(ZarisUrl *url, const ZarisAddress *seed, const char **problem)
 static bool
 parse_seed(const char *text, size_t len, ZarisUrl *url, const char **problem)
 {
-	const char *host = text;
-	const char *end;			/* of the host, brackets included */
-	size_t		host_len;
-	long		port = ZARIS_DEFAULT_PORT;
+	const char	*host = text;
+	const char	*end; /* of the host, brackets included */
+	size_t		 host_len;
+	long		 port = ZARIS_DEFAULT_PORT;
 	ZarisAddress seed;
 
 	if (len > 0 && text[0] == '[')
@@ -163,7 +163,7 @@ parse_seed(const char *text, size_t len, ZarisUrl *url, const char **problem)
 static bool
 parse_database(const char *text, ZarisUrl *url, const char **problem)
 {
-	long		number = parse_number(text, strlen(text), INT_MAX);
+	long number = parse_number(text, strlen(text), INT_MAX);
 
 	if (number < 0)
 		return fail(problem, "The database must be a number.");
@@ -174,8 +174,8 @@ parse_database(const char *text, ZarisUrl *url, const char **problem)
 static bool
 parse_nodes(const char *text, ZarisUrl *url, const char **problem)
 {
-	size_t		len = strcspn(text, "/?#");
-	size_t		at = 0;
+	size_t len = strcspn(text, "/?#");
+	size_t at = 0;
 
 	/* Before anything else: a colon in the credentials would be taken for a port. */
 	if (strchr(text, '@') != NULL)
@@ -185,7 +185,7 @@ parse_nodes(const char *text, ZarisUrl *url, const char **problem)
 
 	for (;;)
 	{
-		size_t		part = 0;
+		size_t part = 0;
 
 		while (at + part < len && text[at + part] != ',')
 			part++;
@@ -194,7 +194,7 @@ parse_nodes(const char *text, ZarisUrl *url, const char **problem)
 		at += part;
 		if (at == len)
 			break;
-		at++;					/* the comma: another one must follow */
+		at++; /* the comma: another one must follow */
 	}
 
 	if (text[len] == '/')
@@ -205,7 +205,7 @@ parse_nodes(const char *text, ZarisUrl *url, const char **problem)
 static bool
 parse_socket(const char *text, ZarisUrl *url, const char **problem)
 {
-	size_t		len = strcspn(text, "?");
+	size_t		  len = strcspn(text, "?");
 	ZarisAddress *seed = &url->seeds[0];
 
 	if (text[0] != '/')
@@ -230,7 +230,7 @@ parse_socket(const char *text, ZarisUrl *url, const char **problem)
 static bool
 parse_inproc(const char *text, ZarisUrl *url, const char **problem)
 {
-	size_t		len;
+	size_t len;
 
 	if (strncmp(text, "inproc/", 7) != 0)
 		return fail(problem, "An embedded store is named by \"zaris://inproc/NAME\".");
@@ -260,7 +260,7 @@ zaris_url_parse(const char *text, ZarisUrl *url, const char **problem)
 	}
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
 	{
-		size_t		len = strlen(schemes[i].prefix);
+		size_t len = strlen(schemes[i].prefix);
 
 		if (strncmp(text, schemes[i].prefix, len) != 0)
 			continue;

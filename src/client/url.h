@@ -16,24 +16,24 @@
 
 #include "map.h"
 
-#define ZARIS_MAX_SEEDS		64
-#define ZARIS_URL_NAME_LEN	64
-#define ZARIS_DEFAULT_PORT	6379
+#define ZARIS_MAX_SEEDS	   64
+#define ZARIS_URL_NAME_LEN 64
+#define ZARIS_DEFAULT_PORT 6379
 
 typedef enum ZarisUrlScheme
 {
-	ZARIS_SCHEME_RESP,			/* redis, valkey, unix */
-	ZARIS_SCHEME_RESP_TLS,		/* rediss, valkeys */
-	ZARIS_SCHEME_INPROC			/* zaris */
+	ZARIS_SCHEME_RESP,	   /* redis, valkey, unix */
+	ZARIS_SCHEME_RESP_TLS, /* rediss, valkeys */
+	ZARIS_SCHEME_INPROC	   /* zaris */
 } ZarisUrlScheme;
 
 typedef struct ZarisUrl
 {
 	ZarisUrlScheme scheme;
-	int			n_seeds;
-	ZarisAddress seeds[ZARIS_MAX_SEEDS];
-	int			database;		/* 0 when not given */
-	char		name[ZARIS_URL_NAME_LEN];	/* of an embedded store */
+	int			   n_seeds;
+	ZarisAddress   seeds[ZARIS_MAX_SEEDS];
+	int			   database;				 /* 0 when not given */
+	char		   name[ZARIS_URL_NAME_LEN]; /* of an embedded store */
 } ZarisUrl;
 
 /*
@@ -42,4 +42,4 @@ typedef struct ZarisUrl
  */
 extern bool zaris_url_parse(const char *text, ZarisUrl *url, const char **problem);
 
-#endif							/* ZARIS_CLIENT_URL_H */
+#endif /* ZARIS_CLIENT_URL_H */

@@ -14,7 +14,7 @@
 
 #define SHA1_LENGTH 20
 
-static EVP_MD_CTX *context;
+static EVP_MD_CTX	*context;
 static const EVP_MD *digest;
 
 static bool
@@ -44,7 +44,7 @@ big_endian_32(const unsigned char *bytes)
 static int64_t
 join_halves(uint32_t high, uint32_t low)
 {
-	uint64_t	bits = ((uint64_t) high << 32) | low;
+	uint64_t bits = ((uint64_t) high << 32) | low;
 
 	return bits <= INT64_MAX ? (int64_t) bits : -(int64_t) (UINT64_MAX - bits) - 1;
 }
@@ -59,7 +59,7 @@ static bool
 finish_digest(uint32_t *high, uint32_t *low)
 {
 	unsigned char sum[EVP_MAX_MD_SIZE];
-	unsigned int len = 0;
+	unsigned int  len = 0;
 
 	if (EVP_DigestFinal_ex(context, sum, &len) != 1 || len != SHA1_LENGTH)
 		return false;
@@ -71,8 +71,8 @@ finish_digest(uint32_t *high, uint32_t *low)
 bool
 zaris_version_string(const char *value, size_t len, int64_t *version)
 {
-	uint32_t	high;
-	uint32_t	low;
+	uint32_t high;
+	uint32_t low;
 
 	if (!digest_is_ready() || EVP_DigestInit_ex(context, digest, NULL) != 1)
 		return false;
@@ -85,17 +85,17 @@ zaris_version_string(const char *value, size_t len, int64_t *version)
 bool
 zaris_version_hash(const ZarisField *fields, int n_fields, int64_t *version)
 {
-	uint32_t	high_sum = 0;
-	uint32_t	low_sum = 0;
+	uint32_t high_sum = 0;
+	uint32_t low_sum = 0;
 
 	if (!digest_is_ready())
 		return false;
 	for (int i = 0; i < n_fields; i++)
 	{
-		char		prefix[24];
-		int			prefix_len;
-		uint32_t	high;
-		uint32_t	low;
+		char	 prefix[24];
+		int		 prefix_len;
+		uint32_t high;
+		uint32_t low;
 
 		if (fields[i].value.data == NULL)
 			continue;

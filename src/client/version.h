@@ -19,6 +19,6 @@
 
 /* False only when the digest is not to be had (libcrypto without SHA-1, or out of memory). */
 extern bool zaris_version_string(const char *value, size_t len, int64_t *version);
-extern bool zaris_version_hash(const ZarisField *fields, int n_fields, int64_t *version);	/* nil values are not there and do not count */
+extern bool zaris_version_hash(const ZarisField *fields, int n_fields, int64_t *version); /* nil values are not there and do not count */
 
-#endif							/* ZARIS_CLIENT_VERSION_H */
+#endif /* ZARIS_CLIENT_VERSION_H */

@@ -4,8 +4,8 @@
  *
  * Settling.  A slot is done if the node owned it all along: primary, owner and not open both before and after, at
  * the same epoch, which changes whenever the node gains a slot (so that a slot that left and came back does not
- * look as if it had stayed).  A slot that was migrating to the same peer both times makes a walk of that peer.  All
- * others stay for the next round.
+ * look as if it had stayed).  A slot that is migrating at the end, and was not to anybody else at the beginning, makes
+ * a walk of the node that it migrates to.  All others stay for the next round.
  */
 #include "client/scan_inside.h"
 
@@ -18,7 +18,7 @@
 static int
 first_count(const ZarisScanRequest *request)
 {
-	int64_t		count = request->page_size;
+	int64_t count = request->page_size;
 
 	if (request->row_hint > 0 && request->row_hint < count / 2)
 		count = request->row_hint * 2;
@@ -30,7 +30,7 @@ first_count(const ZarisScanRequest *request)
 ScanWalk *
 zaris_walk_begin(ZarisScan *scan, int node, ScanMethod method)
 {
-	ScanWalk   *walk = calloc(1, sizeof(*walk));
+	ScanWalk *walk = calloc(1, sizeof(*walk));
 
 	if (walk != NULL)
 		walk->batch = zaris_batch_create(scan->client);
@@ -75,7 +75,7 @@ is_target(const ScanWalk *walk)
 static void
 fail_walk(ScanWalk *walk, ZarisStatus status, const ZarisOperation *operation, const char *text)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan *scan = walk->scan;
 
 	walk->failed = true;
 	walk->at_end = true;
@@ -102,7 +102,7 @@ fail_walk(ScanWalk *walk, ZarisStatus status, const ZarisOperation *operation, c
 static bool
 submit_at(ScanWalk *walk, int node, const ZarisAddress *address, ZarisBatch *batch, ZarisOperation *operation)
 {
-	ZarisMap   *map = &walk->scan->client->map;
+	ZarisMap *map = &walk->scan->client->map;
 
 	walk->fresh = false;
 	if (node >= map->now.n_nodes || !zaris_address_equal(&map->now.nodes[node].address, address))
@@ -167,10 +167,10 @@ submit_page(ScanWalk *walk, ScanPage *page)
 static void
 ask_page(ScanWalk *walk)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan			   *scan = walk->scan;
 	const ZarisScanRequest *request = &scan->request;
-	ScanPage   *page = zaris_page_begin(scan);
-	ZarisPageRequest *wanted;
+	ScanPage			   *page = zaris_page_begin(scan);
+	ZarisPageRequest	   *wanted;
 
 	if (page == NULL)
 		return;
@@ -201,9 +201,9 @@ ask_page(ScanWalk *walk)
 static void
 ask_list(ScanWalk *walk)
 {
-	ZarisScan  *scan = walk->scan;
-	ScanPage   *page = zaris_page_begin(scan);
-	int			n = 0;
+	ZarisScan *scan = walk->scan;
+	ScanPage  *page = zaris_page_begin(scan);
+	int		   n = 0;
 
 	if (page == NULL)
 		return;
@@ -231,7 +231,7 @@ ask_list(ScanWalk *walk)
 static bool
 may_ask(const ScanWalk *walk)
 {
-	bool		few = walk->scan->request.row_hint > 0;
+	bool few = walk->scan->request.row_hint > 0;
 
 	if (walk->at_end || walk->failed || walk->scan->state == SCAN_FAILED)
 		return false;
@@ -248,7 +248,7 @@ may_ask(const ScanWalk *walk)
 typedef struct OpenIndex
 {
 	const ZarisNodeState *state;
-	int16_t		at[ZARIS_MAX_SLOTS];
+	int16_t				  at[ZARIS_MAX_SLOTS];
 } OpenIndex;
 
 static void
@@ -275,12 +275,17 @@ owns(const ZarisNodeState *state, int slot)
 	return state->primary && zaris_slot_bit(state->owned, slot);
 }
 
-/* Migrating (or importing) with one and the same peer at both times. */
 static bool
-stayed_open(const ZarisOpenSlot *before, const ZarisOpenSlot *after, bool importing)
+is_migrating(const ZarisOpenSlot *open)
 {
-	return before != NULL && after != NULL && before->importing == importing && after->importing == importing &&
-		strcmp(before->peer_id, after->peer_id) == 0;
+	return open != NULL && !open->importing;
+}
+
+/* Whether two looks at an open slot saw the same: the same way, the same peer. */
+static bool
+is_same(const ZarisOpenSlot *a, const ZarisOpenSlot *b)
+{
+	return a->importing == b->importing && strcmp(a->peer_id, b->peer_id) == 0;
 }
 
 static const ZarisAddress *
@@ -298,10 +303,10 @@ find_peer(const ZarisNodeState *state, const char *id)
 static ScanWalk *
 target_walk(ScanWalk *walk, const ZarisNodeState *after, const char *peer_id, ScanMethod method)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan		   *scan = walk->scan;
 	const ZarisAddress *address;
-	ScanWalk   *target;
-	int			node;
+	ScanWalk		   *target;
+	int					node;
 
 	for (ZarisLink *link = scan->walks.next; link != &scan->walks; link = link->next)
 	{
@@ -330,19 +335,20 @@ target_walk(ScanWalk *walk, const ZarisNodeState *after, const char *peer_id, Sc
 static void
 settle_owned(ScanWalk *walk, int slot, const OpenIndex *before, const OpenIndex *after)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan			*scan = walk->scan;
 	const ZarisOpenSlot *open_before = open_slot(before, slot);
 	const ZarisOpenSlot *open_after = open_slot(after, slot);
-	ScanMethod	method = zaris_slotset_has(&scan->too_large, slot) ? SCAN_BY_PAGES : SCAN_BY_LISTS;
-	ScanWalk   *target;
+	ScanMethod			 method = zaris_slotset_has(&scan->too_large, slot) ? SCAN_BY_PAGES : SCAN_BY_LISTS;
+	ScanWalk			*target;
 
 	if (!owns(before->state, slot) || !owns(after->state, slot) || before->state->epoch != after->state->epoch ||
 		strcmp(before->state->node_id, after->state->node_id) != 0)
 		return;
 	if (open_before == NULL && open_after == NULL)
 		zaris_scan_slot_is_done(scan, slot);
-	else if (stayed_open(open_before, open_after, false))
+	else if (is_migrating(open_after) && (open_before == NULL || is_same(open_before, open_after)))
 	{
+		/* Opened meanwhile or open all along: what is not here is with the peer, who is walked after us. */
 		target = target_walk(walk, after->state, open_after->peer_id, method);
 		if (target != NULL)
 			zaris_slotset_add(&target->slots, slot);
@@ -363,7 +369,7 @@ settle_target(ScanWalk *walk, int slot, const OpenIndex *before, const OpenIndex
 		strcmp(before->state->node_id, walk->source.peer_id) != 0 ||
 		strcmp(after->state->node_id, walk->source.peer_id) != 0)
 		return;
-	if (stayed_open(open_before, open_after, true))
+	if (open_before != NULL && open_after != NULL && open_after->importing && is_same(open_before, open_after))
 	{
 		if (strcmp(open_after->peer_id, walk->source.node_id) == 0)
 			zaris_slotset_add(&walk->held, slot);
@@ -376,8 +382,8 @@ settle_target(ScanWalk *walk, int slot, const OpenIndex *before, const OpenIndex
 static void
 settle(ScanWalk *walk, const ZarisSlotSet *slots, const ZarisNodeState *before, const ZarisNodeState *after)
 {
-	OpenIndex	index_before;
-	OpenIndex	index_after;
+	OpenIndex index_before;
+	OpenIndex index_after;
 
 	index_open(&index_before, before);
 	index_open(&index_after, after);
@@ -397,7 +403,7 @@ settle(ScanWalk *walk, const ZarisSlotSet *slots, const ZarisNodeState *before, 
 static void
 settle_source(ScanWalk *walk, const ZarisNodeState *state)
 {
-	OpenIndex	index;
+	OpenIndex index;
 
 	index_open(&index, state);
 	for (int slot = 0; slot < walk->scan->n_slots; slot++)
@@ -422,7 +428,7 @@ settle_source(ScanWalk *walk, const ZarisNodeState *state)
 static bool
 keep_cursor(ScanWalk *walk, ZarisBytes cursor)
 {
-	char	   *copy;
+	char *copy;
 
 	walk->at_end = cursor.data == NULL;
 	if (walk->at_end)
@@ -440,17 +446,26 @@ keep_cursor(ScanWalk *walk, ZarisBytes cursor)
 static void
 take_page(ScanWalk *walk, ScanPage *page)
 {
-	if (!zaris_page_take_keys(page, walk->scan, &walk->counted))
-		return;
 	if (!keep_cursor(walk, page->ask->page->cursor))
+	{
 		zaris_scan_fail(walk->scan, ZARIS_NO_MEMORY, NULL, "");
+		return;
+	}
+
+	/* the node looks for the next page while this one's keys are judged */
+	if (walk->state == SCAN_WALK_WALKING && may_ask(walk))
+	{
+		ask_page(walk);
+		zaris_client_flush(walk->scan->client);
+	}
+	(void) zaris_page_take_keys(page, walk->scan, &walk->counted);
 }
 
 /* Lists of a size that makes a page or a few of keys, whatever a slot holds here. */
 static void
 adapt_group(ScanWalk *walk, int n_keys)
 {
-	int			page_size = walk->scan->request.page_size;
+	int page_size = walk->scan->request.page_size;
 
 	if (n_keys < page_size * 2 && walk->group < SCAN_GROUP_MOST)
 		walk->group *= 2;
@@ -461,9 +476,9 @@ adapt_group(ScanWalk *walk, int n_keys)
 static void
 take_list(ScanWalk *walk, ScanPage *page)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan	 *scan = walk->scan;
 	ZarisKeyPage *list = page->ask->page;
-	ZarisSlotSet group;
+	ZarisSlotSet  group;
 
 	if (list->before == NULL || list->after == NULL)
 	{
@@ -518,7 +533,7 @@ take_answer(ScanWalk *walk, ScanPage *page)
 static void
 advance_pages(ScanWalk *walk)
 {
-	ZarisScan  *scan = walk->scan;
+	ZarisScan *scan = walk->scan;
 
 	for (ScanPage *page = walk->pages; page != NULL; page = page->newer)
 	{
@@ -529,7 +544,7 @@ advance_pages(ScanWalk *walk)
 	}
 	while (walk->pages != NULL && walk->pages->state == SCAN_PAGE_USED_UP)
 	{
-		ScanPage   *page = walk->pages;
+		ScanPage *page = walk->pages;
 
 		walk->pages = page->newer;
 		if (walk->pages == NULL)
@@ -651,7 +666,7 @@ zaris_walk_free(ScanWalk *walk, bool broken)
 {
 	while (walk->pages != NULL)
 	{
-		ScanPage   *page = walk->pages;
+		ScanPage *page = walk->pages;
 
 		walk->pages = page->newer;
 		zaris_page_free(page, broken);

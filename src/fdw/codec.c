@@ -100,6 +100,7 @@ require_valid_text(const ZarisTable *table, const ZarisColumn *column, ZarisByte
 static Datum
 decode_by_input(const ZarisTable *table, const ZarisColumn *column, ZarisBytes bytes, ZarisBytes key)
 {
+	FmgrInfo			*input = zaris_column_input(column); /* before the column's ioparam is read */
 	DecodeContext		 context = {table, column, key};
 	ErrorContextCallback callback = {error_context_stack, add_decode_context, &context};
 	char				*text = pnstrdup(bytes.data, bytes.len);
@@ -108,7 +109,7 @@ decode_by_input(const ZarisTable *table, const ZarisColumn *column, ZarisBytes b
 
 	error_context_stack = &callback;
 	nest = pin_settings();
-	value = InputFunctionCall(unconstify(FmgrInfo *, &column->input), text, column->input_ioparam, column->typmod);
+	value = InputFunctionCall(input, text, column->input_ioparam, column->typmod);
 	unpin_settings(nest);
 	error_context_stack = callback.previous;
 	pfree(text);
@@ -161,7 +162,7 @@ static ZarisBytes
 encode_by_output(const ZarisColumn *column, Datum value)
 {
 	int	  nest = pin_settings();
-	char *text = OutputFunctionCall(unconstify(FmgrInfo *, &column->output), value);
+	char *text = OutputFunctionCall(zaris_column_output(column), value);
 
 	unpin_settings(nest);
 	return (ZarisBytes){text, strlen(text)};

@@ -96,6 +96,27 @@ append_binding(StringInfo text, const ZarisColumn *column, List *is_array, ListC
 	}
 }
 
+/* "(a, b) IN ((1, 2), (3, 4))", "a IN (1, 2)" */
+static void
+append_tuples(StringInfo text, const ZarisTable *table, int n, List *expressions, List *context, bool prefix)
+{
+	const char *open = table->n_key_columns > 1 ? "(" : "";
+	const char *close = table->n_key_columns > 1 ? ")" : "";
+
+	for (int i = 0; i < table->n_key_columns; i++)
+		appendStringInfo(text, "%s%s", i == 0 ? open : ", ", table->key_columns[i]->name);
+	appendStringInfo(text, "%s IN (", close);
+	for (int j = 0; j < n; j++)
+	{
+		appendStringInfoString(text, j == 0 ? "" : ", ");
+		for (int i = 0; i < table->n_key_columns; i++)
+			appendStringInfo(text, "%s%s", i == 0 ? open : ", ",
+							 deparse_expression(list_nth(expressions, i * n + j), context, prefix, false));
+		appendStringInfoString(text, close);
+	}
+	appendStringInfoChar(text, ')');
+}
+
 /*
  * The bound columns with their expressions, and the pattern.  PostgreSQL does not tell us the nodes above, so that
  * what an outer relation gives stands there as a parameter, $0.
@@ -112,6 +133,11 @@ bound_text(const ZarisTable *table, Plan *plan, List *private, List *expressions
 	StringInfoData text;
 
 	initStringInfo(&text);
+	if (intVal(list_nth(private, ZARIS_PRIVATE_OPERATION)) == ZARIS_SCAN_GET_TUPLES)
+	{
+		append_tuples(&text, table, list_length(linitial(bindings)), expressions, context, prefix);
+		return text.data;
+	}
 	foreach (cell, bindings)
 		append_binding(&text, table->key_columns[foreach_current_index(cell)], lfirst(cell), &expression,
 					   expressions, context, prefix);

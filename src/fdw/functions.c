@@ -258,9 +258,8 @@ zaris_drop_store(PG_FUNCTION_ARGS)
 	if (status == ZARIS_OK)
 		PG_RETURN_VOID();
 	ereport(ERROR,
-			(errcode(status == ZARIS_NOT_FOUND ? ERRCODE_UNDEFINED_OBJECT :
-					 status == ZARIS_UNAVAILABLE ? ERRCODE_OBJECT_IN_USE :
-					 ERRCODE_IO_ERROR),
+			(errcode(status == ZARIS_NOT_FOUND ? ERRCODE_UNDEFINED_OBJECT : status == ZARIS_UNAVAILABLE ? ERRCODE_OBJECT_IN_USE
+																										: ERRCODE_IO_ERROR),
 			 errmsg("could not drop store \"%s\"", name),
 			 problem ? errdetail_internal("%s", problem) : 0,
 			 status == ZARIS_UNAVAILABLE ? errhint("End the sessions that use it, or let them call zaris_disconnect().") : 0));

@@ -81,27 +81,34 @@ make_fields(const ZarisFetch *fetch, ZarisBatch *batch)
 	return fields;
 }
 
-static void
-submit_get(const ZarisGets *gets, GetBatch *batch, StringInfo key)
+ZarisOperation *
+zaris_get_submit(ZarisGuard *guard, const ZarisFetch *fetch, ZarisBytes key)
 {
-	ZarisOperation *operation = zaris_batch_operation(batch->guard->batch);
-	char		   *data;
+	ZarisOperation *operation = zaris_batch_operation(guard->batch);
 
 	if (operation == NULL)
 		raise_out_of_memory();
-	data = MemoryContextAlloc(batch->keys, Max(key->len, 1));
-	memcpy(data, key->data, key->len);
 	operation->kind = ZARIS_OP_GET;
-	operation->record = gets->table->record;
-	operation->key = (ZarisBytes){data, key->len};
-	operation->want = gets->fetch->want;
-	if (gets->fetch->n_fields > 0)
+	operation->record = fetch->table->record;
+	operation->key = key;
+	operation->want = fetch->want;
+	if (fetch->n_fields > 0)
 	{
-		operation->fields = make_fields(gets->fetch, batch->guard->batch);
-		operation->n_fields = gets->fetch->n_fields;
+		operation->fields = make_fields(fetch, guard->batch);
+		operation->n_fields = fetch->n_fields;
 	}
-	batch->operations[batch->n_operations++] = operation;
-	zaris_batch_submit(batch->guard->batch, operation);
+	zaris_batch_submit(guard->batch, operation);
+	return operation;
+}
+
+static void
+submit_get(const ZarisGets *gets, GetBatch *batch, StringInfo key)
+{
+	char *data = MemoryContextAlloc(batch->keys, Max(key->len, 1));
+
+	memcpy(data, key->data, key->len);
+	batch->operations[batch->n_operations++] =
+		zaris_get_submit(batch->guard, gets->fetch, (ZarisBytes){data, key->len});
 }
 
 static void
@@ -143,8 +150,8 @@ send_batch(ZarisGets *gets, GetBatch *batch)
 	pfree(key.data);
 }
 
-static size_t
-result_bytes(const ZarisOperation *operation)
+size_t
+zaris_get_bytes(const ZarisOperation *operation)
 {
 	size_t bytes = operation->result.len;
 
@@ -160,7 +167,7 @@ next_limit(const ZarisGets *gets, const GetBatch *batch)
 	size_t bytes = 0;
 
 	for (int i = 0; i < batch->n_operations; i++)
-		bytes += result_bytes(batch->operations[i]);
+		bytes += zaris_get_bytes(batch->operations[i]);
 	if (bytes > BATCH_BYTES)
 		return Max(1, gets->limit / 2);
 	return bytes > BATCH_BYTES / 2 ? gets->limit : Min(gets->limit * 2, gets->table->batch_size);
@@ -191,12 +198,36 @@ next_batch(ZarisGets *gets)
 }
 
 bool
+zaris_get_record(const ZarisOperation *operation, ZarisSession *session, const ZarisTable *table, ZarisRecord *record,
+				 uint64 *skipped)
+{
+	if (operation->status == ZARIS_NOT_FOUND)
+		return false;
+	if (operation->status == ZARIS_WRONG_TYPE)
+	{
+		(*skipped)++;
+		return false; /* a key of another kind is no row */
+	}
+	if (operation->status != ZARIS_OK)
+		zaris_raise_operation(session, operation, table->name);
+	*record = (ZarisRecord){
+		.key = operation->key,
+		.value = operation->result,
+		.fields = operation->fields,
+		.n_fields = operation->n_fields,
+		.version = operation->version,
+		.has_version = operation->has_version,
+		.expiry_ms = operation->expiry_ms,
+	};
+	return true;
+}
+
+bool
 zaris_gets_next(ZarisGets *gets, ZarisRecord *record)
 {
 	for (;;)
 	{
-		GetBatch			 *batch = &gets->batches[gets->current];
-		const ZarisOperation *operation;
+		GetBatch *batch = &gets->batches[gets->current];
 
 		if (batch->at == batch->n_operations)
 		{
@@ -205,26 +236,8 @@ zaris_gets_next(ZarisGets *gets, ZarisRecord *record)
 				return false;
 			continue;
 		}
-		operation = batch->operations[batch->at++];
-		if (operation->status == ZARIS_NOT_FOUND)
-			continue;
-		if (operation->status == ZARIS_WRONG_TYPE)
-		{
-			gets->skipped++;
-			continue; /* a key of another kind is no row */
-		}
-		if (operation->status != ZARIS_OK)
-			zaris_raise_operation(gets->session, operation, gets->table->name);
-		*record = (ZarisRecord){
-			.key = operation->key,
-			.value = operation->result,
-			.fields = operation->fields,
-			.n_fields = operation->n_fields,
-			.version = operation->version,
-			.has_version = operation->has_version,
-			.expiry_ms = operation->expiry_ms,
-		};
-		return true;
+		if (zaris_get_record(batch->operations[batch->at++], gets->session, gets->table, record, &gets->skipped))
+			return true;
 	}
 }
 

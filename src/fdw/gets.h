@@ -38,4 +38,17 @@ extern void zaris_gets_free(ZarisGets *gets);
 /* Keys of another kind that were met, since it was created. */
 extern uint64 zaris_gets_skipped(const ZarisGets *gets);
 
+/*
+ * The parts, for who runs batches of Gets in an order of its own (the batched join).  The key's bytes are the caller's until
+ * the operation is done.
+ */
+extern ZarisOperation *zaris_get_submit(ZarisGuard *guard, const ZarisFetch *fetch, ZarisBytes key);
+
+/* Of the values that a finished Get brought. */
+extern size_t zaris_get_bytes(const ZarisOperation *operation);
+
+/* The record of a finished Get. False: there is none, or one of another kind, which is counted. Else raises. */
+extern bool zaris_get_record(const ZarisOperation *operation, ZarisSession *session, const ZarisTable *table,
+							 ZarisRecord *record, uint64 *skipped);
+
 #endif /* ZARIS_FDW_GETS_H */

@@ -27,14 +27,14 @@
 /* What the hook found out; the path carries it to the plan. */
 typedef struct JoinOffer
 {
-	PlannerInfo *root;
-	RelOptInfo *joinrel;
-	RelOptInfo *outer;
-	RelOptInfo *inner;
-	JoinType	type;
-	List	   *output;			/* what the join must give to those above it */
-	List	   *clauses;		/* RestrictInfos of the join */
-	ZarisTable *table;
+	PlannerInfo	  *root;
+	RelOptInfo	  *joinrel;
+	RelOptInfo	  *outer;
+	RelOptInfo	  *inner;
+	JoinType	   type;
+	List		  *output;	/* what the join must give to those above it */
+	List		  *clauses; /* RestrictInfos of the join */
+	ZarisTable	  *table;
 	ZarisKeyQuals *quals;
 } JoinOffer;
 
@@ -55,11 +55,12 @@ static const CustomScanMethods scan_methods = {
 
 /* when it is offered */
 
+/* A table that the planner has proved to be empty was never planned by us, and has no fdw_private. */
 static bool
 is_ours(const RelOptInfo *rel)
 {
 	return rel->fdwroutine != NULL && rel->fdwroutine->GetForeignPlan == zaris_get_foreign_plan &&
-		rel->reloptkind == RELOPT_BASEREL;
+		   rel->reloptkind == RELOPT_BASEREL && rel->fdw_private != NULL;
 }
 
 /* The inner table never gives rows of its own accord, so RIGHT and FULL joins are not for us. */
@@ -74,17 +75,17 @@ static bool
 is_supported_query(PlannerInfo *root, const RelOptInfo *outer, const RelOptInfo *inner)
 {
 	return root->rowMarks == NIL && root->placeholder_list == NIL && root->qual_security_level == 0 &&
-		bms_is_empty(outer->lateral_relids) && bms_is_empty(inner->lateral_relids) &&
-		outer->reloptkind != RELOPT_OTHER_MEMBER_REL && outer->reloptkind != RELOPT_OTHER_JOINREL;
+		   bms_is_empty(outer->lateral_relids) && bms_is_empty(inner->lateral_relids) &&
+		   outer->reloptkind != RELOPT_OTHER_MEMBER_REL && outer->reloptkind != RELOPT_OTHER_JOINREL;
 }
 
 /* Pseudoconstants are checked by a gate that PostgreSQL builds for its own joins only. */
 static bool
 has_pseudoconstant(List *clauses)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, clauses)
+	foreach (cell, clauses)
 	{
 		if (lfirst_node(RestrictInfo, cell)->pseudoconstant)
 			return true;
@@ -96,24 +97,24 @@ has_pseudoconstant(List *clauses)
 static bool
 needs_more_than_columns(const JoinOffer *offer)
 {
-	Bitmapset  *attributes = NULL;
+	Bitmapset *attributes = NULL;
 
 	pull_varattnos((Node *) offer->output, offer->inner->relid, &attributes);
 	pull_varattnos((Node *) extract_actual_clauses(offer->clauses, false), offer->inner->relid, &attributes);
 	pull_varattnos((Node *) extract_actual_clauses(offer->inner->baserestrictinfo, false), offer->inner->relid,
 				   &attributes);
 	return !bms_is_empty(attributes) &&
-		bms_next_member(attributes, -1) <= InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber;
+		   bms_next_member(attributes, -1) <= InvalidAttrNumber - FirstLowInvalidHeapAttributeNumber;
 }
 
 /* The clauses that may say keys: of an outer join only those that decide whether two rows match. */
 static List *
 matching_clauses(const JoinOffer *offer)
 {
-	List	   *matching = list_copy(offer->inner->baserestrictinfo);
-	ListCell   *cell;
+	List	 *matching = list_copy(offer->inner->baserestrictinfo);
+	ListCell *cell;
 
-	foreach(cell, offer->clauses)
+	foreach (cell, offer->clauses)
 	{
 		RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
 
@@ -127,14 +128,14 @@ matching_clauses(const JoinOffer *offer)
 static bool
 find_keys(JoinOffer *offer)
 {
-	bool		uses_outer = false;
+	bool uses_outer = false;
 
 	offer->quals = zaris_quals_match(offer->root, offer->inner, offer->table, matching_clauses(offer));
 	if (!zaris_quals_are_complete(offer->quals))
 		return false;
 	for (int i = 0; i < offer->quals->n_bound; i++)
 	{
-		Relids		used = pull_varnos(offer->root, (Node *) offer->quals->bound[i]->values);
+		Relids used = pull_varnos(offer->root, (Node *) offer->quals->bound[i]->values);
 
 		uses_outer = uses_outer || bms_overlap(used, offer->outer->relids);
 	}
@@ -147,8 +148,8 @@ find_keys(JoinOffer *offer)
 static double
 n_groups(double rows, int batch_size)
 {
-	double		size = Min(ZARIS_JOIN_FIRST_GROUP, batch_size);
-	double		groups = 1;
+	double size = Min(ZARIS_JOIN_FIRST_GROUP, batch_size);
+	double groups = 1;
 
 	while (rows > size && size < batch_size)
 	{
@@ -173,15 +174,15 @@ cost_join(const JoinOffer *offer, const Path *outer, Path *path)
 	quals.per_tuple += offer->inner->baserestrictcost.per_tuple + cpu_tuple_cost;
 	path->startup_cost = outer->startup_cost + quals.startup + target->cost.startup + zaris_plan_get_cost(1, 1);
 	path->total_cost = outer->total_cost + quals.startup + target->cost.startup +
-		zaris_plan_get_cost(n_groups(outer->rows, offer->table->batch_size), n_keys) +
-		n_keys * quals.per_tuple + outer->rows * cpu_tuple_cost + path->rows * target->cost.per_tuple;
+					   zaris_plan_get_cost(n_groups(outer->rows, offer->table->batch_size), n_keys) +
+					   n_keys * quals.per_tuple + outer->rows * cpu_tuple_cost + path->rows * target->cost.per_tuple;
 }
 
 /* PostgreSQL does not know that a key has one row at most. */
 static double
 estimate_rows(const JoinOffer *offer, const Path *outer)
 {
-	double		most = clamp_row_est(outer->rows * zaris_quals_n_keys(offer->quals));
+	double most = clamp_row_est(outer->rows * zaris_quals_n_keys(offer->quals));
 
 	if (offer->type == JOIN_LEFT)
 		most = Max(most, outer->rows);
@@ -216,8 +217,8 @@ static void
 offer_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo *inner, JoinType type,
 		   JoinPathExtraData *extra)
 {
-	JoinOffer  *offer;
-	ListCell   *cell;
+	JoinOffer *offer;
+	ListCell  *cell;
 
 	if (previous_hook != NULL)
 		previous_hook(root, joinrel, outer, inner, type, extra);
@@ -238,7 +239,7 @@ offer_join(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outer, RelOptInfo
 	offer->table = zaris_plan_table(inner);
 	if (needs_more_than_columns(offer) || !find_keys(offer))
 		return;
-	foreach(cell, outer->pathlist)
+	foreach (cell, outer->pathlist)
 	{
 		if (PATH_REQ_OUTER((Path *) lfirst(cell)) == NULL)
 			add_join(offer, lfirst(cell));
@@ -256,9 +257,9 @@ is_same_column(const Var *a, const Var *b)
 static Var *
 find_column(List *columns, const Var *var)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
 		if (is_same_column(lfirst(cell), var))
 			return lfirst(cell);
@@ -270,11 +271,11 @@ find_column(List *columns, const Var *var)
 static List *
 add_columns(List *columns, List *expressions)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, pull_var_clause((Node *) expressions, PVC_RECURSE_PLACEHOLDERS))
+	foreach (cell, pull_var_clause((Node *) expressions, PVC_RECURSE_PLACEHOLDERS))
 	{
-		Var		   *var = lfirst_node(Var, cell);
+		Var *var = lfirst_node(Var, cell);
 
 		if (find_column(columns, var) == NULL)
 			columns = lappend(columns, var);
@@ -289,13 +290,13 @@ add_columns(List *columns, List *expressions)
 static Node *
 unify_columns(Node *node, void *context)
 {
-	List	   *columns = context;
+	List *columns = context;
 
 	if (node == NULL)
 		return NULL;
 	if (IsA(node, Var))
 	{
-		Var		   *column = find_column(columns, (Var *) node);
+		Var *column = find_column(columns, (Var *) node);
 
 		return (Node *) copyObject(column != NULL ? column : (Var *) node);
 	}
@@ -311,9 +312,9 @@ unified(List *expressions, List *columns)
 static int
 find_in_outer(const Plan *outer, const Var *var)
 {
-	ListCell   *cell;
+	ListCell *cell;
 
-	foreach(cell, outer->targetlist)
+	foreach (cell, outer->targetlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, cell);
 
@@ -328,12 +329,12 @@ find_in_outer(const Plan *outer, const Var *var)
 static List *
 find_sources(const JoinOffer *offer, List *columns, const Plan *outer)
 {
-	List	   *sources = NIL;
-	ListCell   *cell;
+	List	 *sources = NIL;
+	ListCell *cell;
 
-	foreach(cell, columns)
+	foreach (cell, columns)
 	{
-		Var		   *var = lfirst(cell);
+		Var *var = lfirst(cell);
 
 		sources = lappend_int(sources, var->varno == offer->inner->relid ? -var->varattno : find_in_outer(outer, var));
 	}
@@ -343,10 +344,10 @@ find_sources(const JoinOffer *offer, List *columns, const Plan *outer)
 static List *
 make_scan_tlist(List *columns)
 {
-	List	   *tlist = NIL;
-	ListCell   *cell;
+	List	 *tlist = NIL;
+	ListCell *cell;
 
-	foreach(cell, columns)
+	foreach (cell, columns)
 		tlist = lappend(tlist, makeTargetEntry(copyObject(lfirst(cell)), list_length(tlist) + 1, NULL, false));
 	return tlist;
 }
@@ -370,13 +371,13 @@ static Plan *
 plan_join(PlannerInfo *root, RelOptInfo *joinrel, CustomPath *path, List *tlist, List *clauses, List *custom_plans)
 {
 	const JoinOffer *offer = linitial(path->custom_private);
-	CustomScan *scan = makeNode(CustomScan);
-	List	   *inner_quals = extract_actual_clauses(offer->inner->baserestrictinfo, false);
-	List	   *join_quals;
-	List	   *filter;
-	List	   *bindings;
-	List	   *keys = zaris_quals_expressions(offer->quals, offer->quals->n_bound, &bindings);
-	List	   *columns;
+	CustomScan		*scan = makeNode(CustomScan);
+	List			*inner_quals = extract_actual_clauses(offer->inner->baserestrictinfo, false);
+	List			*join_quals;
+	List			*filter;
+	List			*bindings;
+	List			*keys = zaris_quals_expressions(offer->quals, offer->quals->n_bound, &bindings);
+	List			*columns;
 
 	divide_clauses(offer, &join_quals, &filter);
 

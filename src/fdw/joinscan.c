@@ -10,297 +10,151 @@
  *		match		row by row, key by key: the record becomes the inner half of the scan tuple, and all clauses are
  *					checked on the pair, also those that the keys imply
  *
+ * Two groups take turns: while one is matched, the next has been read and its answers are on their way.  The first group is
+ * small, for a LIMIT above, and nothing is read ahead of it.
+ *
  * Records are taken apart only when they are matched, so that a group holds outer rows and bytes.  It ends at its size (from
- * ZARIS_JOIN_FIRST_GROUP to batch_size rows), or before it would outgrow work_mem: what the records of the next group
- * will take is judged by those that have come.
+ * ZARIS_JOIN_FIRST_GROUP to batch_size rows), or before the two would outgrow work_mem: what the records of the next
+ * group will take is judged by those that have come.
  */
 #include "postgres.h"
 
 #include "access/table.h"
 #include "backend/compat.h"
-#include "backend/error.h"
 #include "backend/session.h"
 #include "backend/wait.h"
-#include "common/hashfn.h"
 #include "fdw/explain.h"
 #include "fdw/fetch.h"
+#include "fdw/gets.h"
 #include "fdw/join.h"
+#include "fdw/joingroup.h"
 #include "fdw/lookup.h"
 #include "fdw/options.h"
 #include "fdw/written.h"
 #include "nodes/makefuncs.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
-/* While a group is read, what was asked for is sent after so many keys: the nodes work meanwhile. */
-#define KEYS_A_FLUSH	128
-
-/* An outer row of the group. */
-typedef struct GroupRow
+/* Columns of the scan tuple that come from one side. */
+typedef struct TupleHalf
 {
-	MinimalTuple tuple;
-	int			first;			/* of its keys, in LookupJoin.keys */
-	int			n_keys;
-} GroupRow;
-
-/* A key of the group; rows that name the same one share the operation. */
-typedef struct GroupKey
-{
-	ZarisBytes	key;			/* first: what the hash table compares */
-	ZarisOperation *operation;
-} GroupKey;
+	int	 n;
+	int *from; /* index in that side's slot */
+	int *to;   /* index in the scan tuple */
+} TupleHalf;
 
 typedef struct LookupJoin
 {
-	CustomScanState css;		/* must be first */
-	JoinType	type;
-	Oid			relid;			/* of the inner table */
-	Oid			userid;
-	List	   *sources;		/* see ZARIS_JOIN_SOURCES */
+	CustomScanState css; /* must be first */
+	JoinType		type;
+	Oid				relid; /* of the inner table */
+	Oid				userid;
 
-	ZarisTable *table;
-	ZarisFetch *fetch;
-	ZarisLookup *lookup;
-	ExprState  *inner_quals;
-	ExprState  *join_quals;
+	ZarisTable	   *table;
+	ZarisFetch	   *fetch;
+	ZarisLookup	   *lookup;
+	ExprState	   *inner_quals;
+	ExprState	   *join_quals;
+	TupleHalf		outer_half;
+	TupleHalf		inner_half;
 	TupleTableSlot *outer_slot; /* the present outer row */
 	TupleTableSlot *inner_slot; /* the present record */
-	ZarisSession *session;		/* found with the first group */
-	ZarisGuard *guard;
+	ZarisSession   *session;	/* found with the first group */
 
-	/* the group */
-	MemoryContext group_context;
-	GroupRow   *rows;			/* batch_size of them */
-	int			n_rows;
-	ZarisOperation **keys;		/* of all rows, one after the other */
-	int			n_keys;
-	int			n_allocated;
-	HTAB	   *distinct;		/* of GroupKey */
-	int			n_asked;		/* entries of distinct */
-	Size		bytes;			/* what it holds, without the records */
-	bool		outer_is_done;
+	ZarisJoinGroup groups[2];
+	int			   current; /* the one that is matched; the other may be on its way */
+	bool		   outer_is_done;
 
 	/* matching */
-	int			row;
-	int			key;			/* of the row */
-	bool		matched;		/* the row had a match */
+	int	 row;	  /* of the current group */
+	int	 key;	  /* of the row */
+	bool matched; /* the row had a match */
 
 	/* sizes of the groups to come */
-	int			size;			/* most rows */
-	double		record_bytes;	/* of a record, the largest average of a group so far */
+	int	   size;		 /* most rows */
+	double record_bytes; /* of a record, the largest average of a group so far */
+	double seen_bytes;	 /* of the records of the current group that were matched so far */
+	double n_seen;
 
-	bool		counting;		/* EXPLAIN ANALYZE */
+	bool			counting; /* EXPLAIN ANALYZE */
 	ZarisScanCounts counts;
 } LookupJoin;
 
 /* the scan tuple */
 
-/* Put one half of the scan tuple together: columns of the outer row (inner = false) or of the record; slot NULL = all NULL. */
+/* slot NULL: all NULL */
 static void
-fill_half(LookupJoin *state, bool inner, TupleTableSlot *slot)
+fill_half(TupleTableSlot *scan, const TupleHalf *half, TupleTableSlot *slot)
 {
-	TupleTableSlot *scan = state->css.ss.ss_ScanTupleSlot;
-	ListCell   *cell;
-
 	if (slot != NULL)
 		slot_getallattrs(slot);
-	foreach(cell, state->sources)
+	for (int i = 0; i < half->n; i++)
 	{
-		int			source = lfirst_int(cell);
-		int			i = foreach_current_index(cell);
-
-		if ((source < 0) != inner)
-			continue;
-		scan->tts_values[i] = slot != NULL ? slot->tts_values[abs(source) - 1] : (Datum) 0;
-		scan->tts_isnull[i] = slot != NULL ? slot->tts_isnull[abs(source) - 1] : true;
+		scan->tts_values[half->to[i]] = slot != NULL ? slot->tts_values[half->from[i]] : (Datum) 0;
+		scan->tts_isnull[half->to[i]] = slot == NULL || slot->tts_isnull[half->from[i]];
 	}
 }
 
-/* The scan tuple is a virtual one: its halves are filled in place. */
+/* Put the scan tuple together from an outer row and a record; inner NULL = NULLs in its place. */
 static TupleTableSlot *
-begin_scan_tuple(LookupJoin *state, TupleTableSlot *outer)
+fill_scan_tuple(LookupJoin *state, TupleTableSlot *outer, TupleTableSlot *inner)
 {
 	TupleTableSlot *scan = state->css.ss.ss_ScanTupleSlot;
 
 	ExecClearTuple(scan);
-	fill_half(state, false, outer);
-	fill_half(state, true, NULL);
+	fill_half(scan, &state->outer_half, outer);
+	fill_half(scan, &state->inner_half, inner);
 	return ExecStoreVirtualTuple(scan);
 }
 
 /* reading a group */
 
-static uint32
-hash_key(const void *key, Size size)
-{
-	const ZarisBytes *bytes = key;
-
-	return hash_bytes((const unsigned char *) bytes->data, (int) bytes->len);
-}
-
-static int
-compare_keys(const void *a, const void *b, Size size)
-{
-	const ZarisBytes *left = a;
-	const ZarisBytes *right = b;
-
-	return left->len == right->len ? memcmp(left->data, right->data, left->len) : 1;
-}
-
-static void
-begin_group(LookupJoin *state)
-{
-	HASHCTL		control = {
-		.keysize = sizeof(ZarisBytes),
-		.entrysize = sizeof(GroupKey),
-		.hash = hash_key,
-		.match = compare_keys,
-		.hcxt = state->group_context,
-	};
-
-	ExecClearTuple(state->outer_slot);
-	ExecClearTuple(state->inner_slot);
-	ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
-	if (state->guard == NULL)
-		state->guard = zaris_guard_batch(state->session, state->css.ss.ps.state->es_query_cxt);
-	else
-		zaris_batch_reset(state->guard->batch);
-	MemoryContextReset(state->group_context);
-	state->distinct = hash_create("zaris_fdw join keys", 256, &control,
-								  HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
-	state->n_rows = state->n_keys = state->n_asked = 0;
-	state->bytes = 0;
-	state->row = state->key = 0;
-	state->matched = false;
-}
-
-static void
-raise_out_of_memory(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("out of memory"),
-			 errdetail("Failed while making requests to the store.")));
-}
-
-static ZarisOperation *
-submit_get(LookupJoin *state, ZarisBytes key)
-{
-	ZarisBatch *batch = state->guard->batch;
-	const ZarisFetch *fetch = state->fetch;
-	ZarisOperation *operation = zaris_batch_operation(batch);
-
-	if (operation == NULL)
-		raise_out_of_memory();
-	operation->kind = ZARIS_OP_GET;
-	operation->record = state->table->record;
-	operation->key = key;
-	operation->want = fetch->want;
-	if (fetch->n_fields > 0)
-	{
-		operation->fields = zaris_batch_alloc(batch, fetch->n_fields * sizeof(ZarisField));
-		if (operation->fields == NULL)
-			raise_out_of_memory();
-		for (int i = 0; i < fetch->n_fields; i++)
-			operation->fields[i] = (ZarisField) {.name = fetch->field_names[i]};
-		operation->n_fields = fetch->n_fields;
-	}
-	zaris_batch_submit(batch, operation);
-	if (++state->n_asked % KEYS_A_FLUSH == 0)
-		zaris_wait_poll(state->guard);
-	return operation;
-}
-
-/* The operation for a key, asked for if it is new to the group. */
-static ZarisOperation *
-operation_for(LookupJoin *state, const StringInfoData *text)
-{
-	ZarisBytes	key = {text->data, text->len};
-	GroupKey   *entry = hash_search(state->distinct, &key, HASH_FIND, NULL);
-	char	   *data;
-
-	if (entry != NULL)
-		return entry->operation;
-
-	/* the entry's key lives as long as the group */
-	data = MemoryContextAlloc(state->group_context, Max(text->len, 1));
-	memcpy(data, text->data, text->len);
-	key.data = data;
-	entry = hash_search(state->distinct, &key, HASH_ENTER, NULL);
-	entry->operation = NULL;
-	entry->operation = submit_get(state, key);
-	state->bytes += text->len + sizeof(GroupKey) + sizeof(ZarisOperation) + state->fetch->n_fields * sizeof(ZarisField);
-	return entry->operation;
-}
-
-static void
-append_key(LookupJoin *state, ZarisOperation *operation)
-{
-	if (state->n_keys == state->n_allocated)
-	{
-		state->n_allocated *= 2;
-		state->keys = repalloc_huge(state->keys, state->n_allocated * sizeof(ZarisOperation *));
-	}
-	state->keys[state->n_keys++] = operation;
-}
-
-/* Keep an outer row and ask for its keys. NULLs, and values that no key can have, give none. */
-static void
-take_row(LookupJoin *state, TupleTableSlot *outer, StringInfo text)
-{
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	GroupRow   *row = &state->rows[state->n_rows];
-	MemoryContext caller;
-
-	ResetExprContext(econtext);
-	econtext->ecxt_scantuple = begin_scan_tuple(state, outer);
-	row->first = state->n_keys;
-	zaris_lookup_evaluate(state->lookup, econtext);
-	while (zaris_lookup_next(state->lookup, text))
-		append_key(state, operation_for(state, text));
-	row->n_keys = state->n_keys - row->first;
-
-	caller = MemoryContextSwitchTo(state->group_context);
-	row->tuple = ExecCopySlotMinimalTuple(outer);
-	MemoryContextSwitchTo(caller);
-	state->bytes += row->tuple->t_len + row->n_keys * sizeof(ZarisOperation *);
-	state->n_rows++;
-}
-
 static bool
-group_is_full(const LookupJoin *state)
+is_full(const LookupJoin *state, const ZarisJoinGroup *group)
 {
-	return state->n_rows >= state->size ||
-		state->bytes + state->n_asked * state->record_bytes >= work_mem * 1024.0;
+	double half_of_work_mem = work_mem * 1024.0 / lengthof(state->groups);
+
+	return group->n_rows >= state->size || group->bytes + group->n_distinct * state->record_bytes >= half_of_work_mem;
 }
 
-static Size
-result_bytes(const ZarisOperation *operation)
+/* Take outer rows into a group and ask for their keys. It stays empty when there are no more. */
+static void
+read_group(LookupJoin *state, ZarisJoinGroup *group)
 {
-	Size		bytes = operation->result.len;
+	PlanState	  *outer = linitial(state->css.custom_ps);
+	ExprContext	  *econtext = state->css.ss.ps.ps_ExprContext;
+	StringInfoData scratch;
 
-	for (int i = 0; i < operation->n_fields; i++)
-		bytes += operation->fields[i].value.len;
-	return bytes;
+	if (state->outer_is_done)
+		return;
+	zaris_join_group_begin(group, state->session);
+	initStringInfo(&scratch);
+	while (!is_full(state, group))
+	{
+		TupleTableSlot *slot = ExecProcNode(outer);
+
+		if (TupIsNull(slot))
+		{
+			state->outer_is_done = true;
+			break;
+		}
+		ResetExprContext(econtext);
+		econtext->ecxt_scantuple = fill_scan_tuple(state, slot, NULL);
+		zaris_lookup_evaluate(state->lookup, econtext);
+		zaris_join_group_add(group, slot, state->lookup, &scratch);
+	}
+	pfree(scratch.data);
 }
 
-/* Learn from this group how large the next may be. */
+/* Learn from the group that is through how large the next may be. */
 static void
 adapt_size(LookupJoin *state)
 {
-	HASH_SEQ_STATUS status;
-	GroupKey   *entry;
-	double		bytes = 0;
-
 	state->size = Min(state->size * ZARIS_JOIN_GROWTH, state->table->batch_size);
-	if (state->n_asked == 0)
-		return;
-	hash_seq_init(&status, state->distinct);
-	while ((entry = hash_seq_search(&status)) != NULL)
-		bytes += result_bytes(entry->operation);
-	state->record_bytes = Max(state->record_bytes, bytes / state->n_asked);
+	if (state->n_seen > 0)
+		state->record_bytes = Max(state->record_bytes, state->seen_bytes / state->n_seen);
+	state->seen_bytes = state->n_seen = 0;
 }
 
 static void
@@ -317,71 +171,63 @@ count_since(LookupJoin *state, const ZarisClientStats *before)
 	state->counts.redirects += now->redirects - before->redirects;
 }
 
-/* Read the next group and wait for its records. False: the outer side has no more rows. */
+/* Go on to the group that is on its way, or to a new one. False: there are no more outer rows. */
 static bool
-read_group(LookupJoin *state)
+next_group(LookupJoin *state)
 {
-	PlanState  *outer = linitial(state->css.custom_ps);
+	ZarisJoinGroup	*through = &state->groups[state->current];
+	ZarisJoinGroup	*group = &state->groups[1 - state->current];
+	bool			 is_first = group->n_rows == 0 && through->n_rows == 0;
 	ZarisClientStats before;
-	StringInfoData text;
 
-	if (state->outer_is_done)
-		return false;
 	if (state->session == NULL)
 		state->session = zaris_options_session(state->table->serverid, state->userid);
-	begin_group(state);
 	before = *zaris_client_stats(state->session->client);
-	initStringInfo(&text);
-	while (!group_is_full(state))
-	{
-		TupleTableSlot *slot = ExecProcNode(outer);
 
-		if (TupIsNull(slot))
-		{
-			state->outer_is_done = true;
-			break;
-		}
-		take_row(state, slot, &text);
-	}
-	pfree(text.data);
-	if (state->n_asked > 0)
-		zaris_wait_batch(state->guard);
+	/* what the slots point to goes with the group that is through */
+	ExecClearTuple(state->outer_slot);
+	ExecClearTuple(state->inner_slot);
+	ExecClearTuple(state->css.ss.ss_ScanTupleSlot);
+	through->n_rows = 0;
+	state->current = 1 - state->current;
+	state->row = state->key = 0;
+	state->matched = false;
+
+	if (!is_first)
+		adapt_size(state);
+	if (group->n_rows == 0)
+		read_group(state, group);
+	if (group->n_rows == 0)
+		return false;
+	if (group->n_distinct > 0)
+		zaris_wait_batch(group->guard);
+	if (!is_first)
+		read_group(state, through);
+	if (through->n_rows > 0)
+		zaris_wait_poll(through->guard); /* off they go */
 	count_since(state, &before);
-	adapt_size(state);
-	return state->n_rows > 0;
+	ExecStoreMinimalTuple(group->rows[0].tuple, state->outer_slot, false);
+	return true;
 }
 
 /* matching */
 
-/* Whether there is a record, and make it the present one. Raises what went wrong. */
+/* Whether there is a record for a key, and make it the present one. Raises what went wrong. */
 static bool
 take_record(LookupJoin *state, const ZarisOperation *operation)
 {
-	ZarisRecord record = {
-		.key = operation->key,
-		.value = operation->result,
-		.fields = operation->fields,
-		.n_fields = operation->n_fields,
-		.version = operation->version,
-		.has_version = operation->has_version,
-		.expiry_ms = operation->expiry_ms,
-	};
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	ExprContext	 *econtext = state->css.ss.ps.ps_ExprContext;
+	ZarisRecord	  record;
 	MemoryContext caller;
-	bool		stored;
+	bool		  stored;
 
-	if (operation->status == ZARIS_NOT_FOUND)
+	state->n_seen++;
+	state->seen_bytes += zaris_get_bytes(operation);
+	if (!zaris_get_record(operation, state->session, state->table, &record, &state->counts.skipped))
 		return false;
-	if (operation->status == ZARIS_WRONG_TYPE)
-	{
-		state->counts.skipped++;
-		return false;			/* a key of another kind is no row */
-	}
-	if (operation->status != ZARIS_OK)
-		zaris_raise_operation(state->session, operation, state->table->name);
 
 	/* what this very statement has created is none of the rows that it reads (written.h) */
-	if (zaris_written_created(state->css.ss.ps.state, state->table->serverid, operation->key))
+	if (zaris_written_created(state->css.ss.ps.state, state->table->serverid, record.key))
 		return false;
 	ExecClearTuple(state->inner_slot);
 	caller = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
@@ -401,8 +247,7 @@ is_match(LookupJoin *state, const ZarisOperation *operation)
 	ResetExprContext(econtext);
 	if (!take_record(state, operation))
 		return false;
-	econtext->ecxt_scantuple = begin_scan_tuple(state, state->outer_slot);
-	fill_half(state, true, state->inner_slot);
+	econtext->ecxt_scantuple = fill_scan_tuple(state, state->outer_slot, state->inner_slot);
 	return ExecQual(state->inner_quals, econtext) && ExecQual(state->join_quals, econtext);
 }
 
@@ -410,12 +255,13 @@ is_match(LookupJoin *state, const ZarisOperation *operation)
 static bool
 next_of_row(LookupJoin *state)
 {
-	const GroupRow *row = &state->rows[state->row];
-	bool		once = state->type == JOIN_SEMI || state->type == JOIN_ANTI;
+	const ZarisJoinGroup *group = &state->groups[state->current];
+	const ZarisJoinRow	 *row = &group->rows[state->row];
+	bool				  once = state->type == JOIN_SEMI || state->type == JOIN_ANTI;
 
 	while (state->key < row->n_keys && !(once && state->matched))
 	{
-		if (!is_match(state, state->keys[row->first + state->key++]))
+		if (!is_match(state, group->operations[row->first + state->key++]))
 			continue;
 		state->matched = true;
 		if (state->type != JOIN_ANTI)
@@ -426,31 +272,35 @@ next_of_row(LookupJoin *state)
 
 	/* without a match the row comes out alone, but only once */
 	state->matched = true;
-	begin_scan_tuple(state, state->outer_slot);
+	fill_scan_tuple(state, state->outer_slot, NULL);
 	return true;
+}
+
+static void
+next_outer_row(LookupJoin *state)
+{
+	const ZarisJoinGroup *group = &state->groups[state->current];
+
+	state->key = 0;
+	state->matched = false;
+	if (++state->row < group->n_rows)
+		ExecStoreMinimalTuple(group->rows[state->row].tuple, state->outer_slot, false);
 }
 
 /* What ExecScan filters and projects. */
 static TupleTableSlot *
 next_tuple(ScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (state->row == state->n_rows)
-		{
-			if (!read_group(state))
-				return NULL;
-			ExecStoreMinimalTuple(state->rows[0].tuple, state->outer_slot, false);
-		}
+		if (state->row == state->groups[state->current].n_rows && !next_group(state))
+			return NULL;
 		if (next_of_row(state))
 			return node->ss_ScanTupleSlot;
-		state->key = 0;
-		state->matched = false;
-		if (++state->row < state->n_rows)
-			ExecStoreMinimalTuple(state->rows[state->row].tuple, state->outer_slot, false);
+		next_outer_row(state);
 	}
 }
 
@@ -467,10 +317,10 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 static List *
 inner_columns(const List *sources)
 {
-	List	   *columns = NIL;
-	ListCell   *cell;
+	List	 *columns = NIL;
+	ListCell *cell;
 
-	foreach(cell, sources)
+	foreach (cell, sources)
 	{
 		if (lfirst_int(cell) < 0)
 			columns = lappend_int(columns, -lfirst_int(cell));
@@ -478,31 +328,51 @@ inner_columns(const List *sources)
 	return columns;
 }
 
+/* Divide the scan tuple: see ZARIS_JOIN_SOURCES. */
+static void
+make_halves(LookupJoin *state, const List *sources)
+{
+	TupleHalf *halves[] = {&state->outer_half, &state->inner_half};
+	ListCell  *cell;
+
+	for (int i = 0; i < lengthof(halves); i++)
+	{
+		halves[i]->from = palloc(list_length(sources) * sizeof(int));
+		halves[i]->to = palloc(list_length(sources) * sizeof(int));
+	}
+	foreach (cell, sources)
+	{
+		int		   source = lfirst_int(cell);
+		TupleHalf *half = source < 0 ? &state->inner_half : &state->outer_half;
+
+		half->from[half->n] = abs(source) - 1;
+		half->to[half->n++] = foreach_current_index(cell);
+	}
+}
+
 static void
 begin_join(CustomScanState *node, EState *estate, int eflags)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
+	List	   *sources = list_nth(plan->custom_private, ZARIS_JOIN_SOURCES);
 	PlanState  *outer = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
-	Relation	relation;
+	Relation	relation = table_open(state->relid, NoLock); /* the range table holds the lock */
 
 	node->custom_ps = list_make1(outer);
-	/* the range table holds the lock */
-	relation = table_open(state->relid, NoLock);
 	state->table = zaris_table_open(relation);
-	state->fetch = zaris_fetch_create(state->table, inner_columns(state->sources), false);
+	state->inner_slot = ExecInitExtraTupleSlot(estate, CreateTupleDescCopy(RelationGetDescr(relation)), &TTSOpsVirtual);
+	table_close(relation, NoLock);
+
+	state->fetch = zaris_fetch_create(state->table, inner_columns(sources), false);
 	state->lookup = zaris_lookup_create(state->table, list_nth(plan->custom_private, ZARIS_JOIN_KEYS),
 										list_nth(plan->custom_exprs, ZARIS_JOIN_KEY_VALUES), &node->ss.ps);
 	state->inner_quals = ExecInitQual(list_nth(plan->custom_exprs, ZARIS_JOIN_INNER_QUALS), &node->ss.ps);
 	state->join_quals = ExecInitQual(list_nth(plan->custom_exprs, ZARIS_JOIN_JOIN_QUALS), &node->ss.ps);
 	state->outer_slot = ExecInitExtraTupleSlot(estate, ExecGetResultType(outer), &TTSOpsMinimalTuple);
-	state->inner_slot = ExecInitExtraTupleSlot(estate, CreateTupleDescCopy(RelationGetDescr(relation)), &TTSOpsVirtual);
-	table_close(relation, NoLock);
-
-	state->group_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw join", ALLOCSET_DEFAULT_SIZES);
-	state->rows = palloc_extended(state->table->batch_size * sizeof(GroupRow), MCXT_ALLOC_HUGE);
-	state->n_allocated = 256;
-	state->keys = palloc(state->n_allocated * sizeof(ZarisOperation *));
+	make_halves(state, sources);
+	for (int i = 0; i < lengthof(state->groups); i++)
+		zaris_join_group_init(&state->groups[i], state->fetch, state->table->batch_size, CurrentMemoryContext);
 	state->size = Min(ZARIS_JOIN_FIRST_GROUP, state->table->batch_size);
 	state->counting = estate->es_instrument != 0;
 }
@@ -513,18 +383,26 @@ next_row(CustomScanState *node)
 	return ExecScan(&node->ss, next_tuple, recheck_tuple);
 }
 
-/* Back to the start; connections and the batch's memory are kept. Between two calls nothing is in flight. */
+static void
+drop_groups(LookupJoin *state)
+{
+	ExecClearTuple(state->outer_slot);
+	ExecClearTuple(state->inner_slot);
+	for (int i = 0; i < lengthof(state->groups); i++)
+		zaris_join_group_drop(&state->groups[i]);
+	state->row = 0;
+}
+
+/* Back to the start: the size is a new query's, what is known of the records stays. */
 static void
 rescan_join(CustomScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	PlanState  *outer = linitial(node->custom_ps);
 
-	state->n_rows = state->row = 0;
+	drop_groups(state);
 	state->outer_is_done = false;
 	state->size = Min(ZARIS_JOIN_FIRST_GROUP, state->table->batch_size);
-	ExecClearTuple(state->outer_slot);
-	ExecClearTuple(state->inner_slot);
 	ExecScanReScan(&node->ss);
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(outer, node->ss.ps.chgParam);
@@ -535,11 +413,15 @@ rescan_join(CustomScanState *node)
 static void
 end_join(CustomScanState *node)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 
-	if (state->guard != NULL)
-		zaris_guard_free(state->guard);
-	state->guard = NULL;
+	drop_groups(state);
+	for (int i = 0; i < lengthof(state->groups); i++)
+	{
+		if (state->groups[i].guard != NULL)
+			zaris_guard_free(state->groups[i].guard);
+		state->groups[i].guard = NULL;
+	}
 	ExecEndNode(linitial(node->custom_ps));
 }
 
@@ -562,7 +444,7 @@ type_text(JoinType type)
 static void
 explain_quals(const char *label, List *quals, CustomScan *plan, List *ancestors, ExplainState *es)
 {
-	List	   *context;
+	List *context;
 
 	if (quals == NIL)
 		return;
@@ -573,7 +455,7 @@ explain_quals(const char *label, List *quals, CustomScan *plan, List *ancestors,
 static void
 explain_join(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	LookupJoin  *state = (LookupJoin *) node;
+	LookupJoin *state = (LookupJoin *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	const char *name = quote_identifier(state->table->name);
 
@@ -605,7 +487,7 @@ static const CustomExecMethods methods = {
 Node *
 zaris_joinscan_create(CustomScan *plan)
 {
-	LookupJoin  *state = (LookupJoin *) newNode(sizeof(LookupJoin), T_CustomScanState);
+	LookupJoin *state = (LookupJoin *) newNode(sizeof(LookupJoin), T_CustomScanState);
 	List	   *relation = list_nth(plan->custom_private, ZARIS_JOIN_RELATION);
 
 	state->css.methods = &methods;
@@ -614,6 +496,5 @@ zaris_joinscan_create(CustomScan *plan)
 	state->userid = lsecond_oid(relation);
 	if (!OidIsValid(state->userid))
 		state->userid = GetUserId();
-	state->sources = list_nth(plan->custom_private, ZARIS_JOIN_SOURCES);
 	return (Node *) state;
 }

@@ -160,6 +160,16 @@ zaris_key_parse(const ZarisTable *table, ZarisBytes key, Datum *values)
 	return true;
 }
 
+/* One column that takes every value of its type: nothing stands beside it in the key that could be taken for it. */
+static bool
+is_always_exact(const ZarisTable *table)
+{
+	const ZarisColumn *column = table->key_columns[0];
+
+	return table->n_key_columns == 1 && column->domain == NULL &&
+		   (column->codec == ZARIS_CODEC_INTEGER || column->codec == ZARIS_CODEC_UUID);
+}
+
 bool
 zaris_key_is_exact(const ZarisTable *table, const Datum *values, ZarisBytes key)
 {
@@ -167,6 +177,8 @@ zaris_key_is_exact(const ZarisTable *table, const Datum *values, ZarisBytes key)
 	StringInfoData text;
 	bool		   exact = true;
 
+	if (is_always_exact(table))
+		return true;
 	if (!split_key(table, key, texts))
 		return false;
 	initStringInfo(&text);

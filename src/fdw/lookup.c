@@ -48,7 +48,8 @@ typedef struct LookupColumn
 struct ZarisLookup
 {
 	const ZarisTable *table;
-	int				  n_columns; /* bound, leading */
+	int				  n_columns;  /* bound, leading */
+	bool			  are_tuples; /* the columns' n-th values belong together, else all combinations are meant */
 	LookupColumn	 *columns;
 	ZarisPatternKind  pattern_kind;
 	ExprState		 *pattern;
@@ -100,6 +101,7 @@ zaris_lookup_create(const ZarisTable *table, List *fdw_private, List *fdw_exprs,
 		column->column = table->key_columns[foreach_current_index(cell)];
 		create_column(column, lfirst(cell), &expression, fdw_exprs, planstate);
 	}
+	lookup->are_tuples = intVal(list_nth(fdw_private, ZARIS_PRIVATE_OPERATION)) == ZARIS_SCAN_GET_TUPLES;
 	lookup->pattern_kind = (ZarisPatternKind) intVal(list_nth(fdw_private, ZARIS_PRIVATE_PATTERN));
 	if (lookup->pattern_kind != ZARIS_PATTERN_NONE)
 		lookup->pattern = ExecInitExpr(lfirst(expression), planstate);
@@ -143,34 +145,40 @@ create_seen(MemoryContext context, long n_expected)
 					   HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
 }
 
-/* Whether the column's text for this value is new; remembers it. */
+/* Whether a text is new; remembers it, in place. */
+static bool
+is_new_text(HTAB *seen, StringInfo text)
+{
+	ZarisBytes key = {text->data, text->len};
+	bool	   found;
+
+	hash_search(seen, &key, HASH_ENTER, &found);
+	if (found)
+		pfree(text->data);
+	return !found;
+}
+
 static bool
 is_new_value(LookupColumn *column, Datum value)
 {
 	StringInfoData text;
-	ZarisBytes	   key;
-	bool		   found;
 
 	initStringInfo(&text);
 	zaris_canonical_append(column->column, value, &text);
-	key = (ZarisBytes){text.data, text.len};
-	hash_search(column->seen, &key, HASH_ENTER, &found);
-	if (found)
-		pfree(text.data);
-	return !found;
+	return is_new_text(column->seen, &text);
 }
 
-/* Integers of another width are taken by value. False: the column cannot hold it, so no row has it. */
+/* Integers of another width are taken by value. */
 static bool
-convert_value(const ZarisColumn *column, Oid type, Datum *value)
+convert_integer(Oid to, Oid from, Datum *value)
 {
 	int64 number;
 
-	if (column->codec != ZARIS_CODEC_INTEGER || type == column->base_type)
-		return true;
-	number = type == INT2OID ? DatumGetInt16(*value) : type == INT4OID ? DatumGetInt32(*value)
-																	   : DatumGetInt64(*value);
-	switch (column->base_type)
+	if (from == INT2OID)
+		number = DatumGetInt16(*value);
+	else
+		number = from == INT4OID ? DatumGetInt32(*value) : DatumGetInt64(*value);
+	switch (to)
 	{
 		case INT2OID:
 			*value = Int16GetDatum((int16) number);
@@ -182,6 +190,50 @@ convert_value(const ZarisColumn *column, Oid type, Datum *value)
 			*value = Int64GetDatum(number);
 			return true;
 	}
+}
+
+/* text where a name is wanted */
+static bool
+convert_to_name(Datum *value)
+{
+	text *from = DatumGetTextPP(*value);
+	Name  to;
+
+	if (VARSIZE_ANY_EXHDR(from) >= NAMEDATALEN)
+		return false;
+	to = palloc0(NAMEDATALEN);
+	memcpy(NameStr(*to), VARDATA_ANY(from), VARSIZE_ANY_EXHDR(from));
+	*value = NameGetDatum(to);
+	return true;
+}
+
+/* A value that quals.c let pass becomes one of the column's type. False: the column cannot hold it, so no row has it. */
+static bool
+convert_value(const ZarisColumn *column, Oid type, Datum *value)
+{
+	if (type == column->base_type)
+		return true;
+	if (column->codec == ZARIS_CODEC_INTEGER)
+		return convert_integer(column->base_type, type, value);
+	if (column->base_type == NAMEOID)
+		return convert_to_name(value);
+	if (type == NAMEOID)
+		*value = PointerGetDatum(cstring_to_text(NameStr(*DatumGetName(*value))));
+	return true; /* text and varchar are the same inside */
+}
+
+static void
+append_value(LookupColumn *column, Datum value)
+{
+	if (column->n_values == column->n_allocated)
+	{
+		column->n_allocated = Max(8, column->n_allocated * 2);
+		if (column->values == NULL)
+			column->values = palloc(column->n_allocated * sizeof(Datum));
+		else
+			column->values = repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
+	}
+	column->values[column->n_values++] = value;
 }
 
 /* Runs in values_context, where `value` already lives. */
@@ -197,14 +249,8 @@ add_value(LookupColumn *column, Oid type, Datum value)
 		column->seen = create_seen(CurrentMemoryContext, column->n_expected);
 		(void) is_new_value(column, column->values[0]);
 	}
-	if (column->seen != NULL && !is_new_value(column, value))
-		return;
-	if (column->n_values == column->n_allocated)
-	{
-		column->n_allocated = Max(8, column->n_allocated * 2);
-		column->values = column->values == NULL ? palloc(column->n_allocated * sizeof(Datum)) : repalloc_huge(column->values, column->n_allocated * sizeof(Datum));
-	}
-	column->values[column->n_values++] = value;
+	if (column->seen == NULL || is_new_value(column, value))
+		append_value(column, value);
 }
 
 static void
@@ -249,6 +295,58 @@ evaluate_source(ZarisLookup *lookup, LookupColumn *column, LookupSource *source,
 		get_typlenbyval(source->type, &length, &by_value);
 		add_value(column, source->type, datumCopy(value, by_value, length));
 	}
+	MemoryContextSwitchTo(caller);
+}
+
+/* One tuple's values, in values_context; false when one is NULL or cannot be a key's. */
+static bool
+evaluate_tuple(ZarisLookup *lookup, int n, Datum *values, ExprContext *econtext)
+{
+	for (int i = 0; i < lookup->n_columns; i++)
+	{
+		const LookupColumn *column = &lookup->columns[i];
+		const LookupSource *source = &column->sources[n];
+		bool				is_null;
+		Datum				value = ExecEvalExprSwitchContext(source->state, econtext, &is_null);
+		int16				length;
+		bool				by_value;
+
+		if (is_null)
+			return false;
+		get_typlenbyval(source->type, &length, &by_value);
+		values[i] = datumCopy(value, by_value, length);
+		if (!convert_value(column->column, source->type, &values[i]))
+			return false;
+		lookup->row[column->column->attnum - 1] = values[i];
+	}
+	return true;
+}
+
+/* The tuples that can be keys, each once; the columns' values stay in step. */
+static void
+evaluate_tuples(ZarisLookup *lookup, ExprContext *econtext)
+{
+	MemoryContext caller = MemoryContextSwitchTo(lookup->values_context);
+	int			  n = lookup->columns[0].n_sources;
+	HTAB		 *seen = create_seen(lookup->values_context, n);
+	Datum		 *values = palloc(lookup->n_columns * sizeof(Datum));
+
+	for (int j = 0; j < n; j++)
+	{
+		StringInfoData key;
+
+		if (!evaluate_tuple(lookup, j, values, econtext))
+			continue;
+		initStringInfo(&key);
+		zaris_key_format(lookup->table, lookup->row, NULL, &key);
+
+		/* of two tuples that make the same key, only one is what the key parses to */
+		if (!zaris_key_is_exact(lookup->table, lookup->row, (ZarisBytes){key.data, key.len}) || !is_new_text(seen, &key))
+			continue;
+		for (int i = 0; i < lookup->n_columns; i++)
+			append_value(&lookup->columns[i], values[i]);
+	}
+	lookup->finished = lookup->columns[0].n_values == 0;
 	MemoryContextSwitchTo(caller);
 }
 
@@ -305,11 +403,13 @@ zaris_lookup_evaluate(ZarisLookup *lookup, ExprContext *econtext)
 		column->values = NULL;
 		column->seen = NULL;
 		column->n_expected = 0;
-		for (int j = 0; j < column->n_sources; j++)
+		for (int j = 0; j < column->n_sources && !lookup->are_tuples; j++)
 			evaluate_source(lookup, column, &column->sources[j], econtext);
 		if (column->n_values == 0)
 			lookup->finished = true;
 	}
+	if (lookup->are_tuples)
+		evaluate_tuples(lookup, econtext);
 	evaluate_pattern(lookup, econtext);
 	if (lookup->no_match)
 		lookup->finished = true;
@@ -317,10 +417,17 @@ zaris_lookup_evaluate(ZarisLookup *lookup, ExprContext *econtext)
 
 /* keys */
 
-/* Turn the odometer by one; past its end the lookup is finished. */
+/* Turn the odometer by one (all wheels at once for tuples); past its end the lookup is finished. */
 static void
 advance(ZarisLookup *lookup)
 {
+	if (lookup->are_tuples)
+	{
+		for (int i = 0; i < lookup->n_columns; i++)
+			lookup->columns[i].at++;
+		lookup->finished = lookup->columns[0].at == lookup->columns[0].n_values;
+		return;
+	}
 	for (int i = lookup->n_columns - 1; i >= 0; i--)
 	{
 		LookupColumn *column = &lookup->columns[i];

@@ -38,7 +38,7 @@
 #define YEAR_MS INT64_C(31557600000)
 
 #define CONNECT_TIMEOUT_MS 5000
-#define DEFAULT_URL "zaris://inproc/main"
+#define DEFAULT_URL		   "zaris://inproc/main"
 
 const ZarisOption zaris_option_table[] = {
 	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, DEFAULT_URL,

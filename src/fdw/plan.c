@@ -46,7 +46,7 @@ typedef struct RelationInfo
 typedef struct PathChoice
 {
 	ZarisKeyQuals *quals;
-	int			   n_used; /* = all key columns: Get */
+	int			   n_used; /* all key columns, or ZARIS_USE_TUPLES: Get */
 	double		   rows;
 } PathChoice;
 
@@ -123,6 +123,8 @@ zaris_get_foreign_rel_size(PlannerInfo *root, RelOptInfo *baserel, Oid foreignta
 	if (zaris_quals_are_complete(info->quals))
 		baserel->rows = clamp_row_est(zaris_quals_n_keys(info->quals) *
 									  local_selectivity(root, baserel, baserel->baserestrictinfo, info->quals));
+	else if (info->quals->tuples != NULL)
+		baserel->rows = clamp_row_est(Min(baserel->rows, info->quals->tuples->n));
 }
 
 ZarisTable *
@@ -161,6 +163,12 @@ zaris_plan_get_cost(double n_round_trips, double n_keys)
 	return n_round_trips * ROUND_TRIP_COST + n_keys * RECORD_COST;
 }
 
+static bool
+is_get(const ZarisTable *table, int n_used)
+{
+	return n_used == table->n_key_columns || n_used == ZARIS_USE_TUPLES;
+}
+
 static void
 cost_choice(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const PathChoice *choice,
 			Cost *startup, Cost *total)
@@ -170,9 +178,9 @@ cost_choice(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, const 
 	Cost			  per_row = cpu_tuple_cost + rel->baserestrictcost.per_tuple;
 
 	*startup = rel->baserestrictcost.startup + ROUND_TRIP_COST;
-	if (choice->n_used == table->n_key_columns)
+	if (is_get(table, choice->n_used))
 	{
-		n_keys = clamp_keys(zaris_quals_n_keys(choice->quals));
+		n_keys = clamp_keys(choice->n_used == ZARIS_USE_TUPLES ? choice->quals->tuples->n : zaris_quals_n_keys(choice->quals));
 		*startup += Min(n_keys, table->batch_size) * RECORD_COST;
 		*total = *startup + (n_rounds(n_keys, table->batch_size) - 1) * ROUND_TRIP_COST + n_keys * RECORD_COST;
 	}
@@ -213,6 +221,12 @@ add_choices(PlannerInfo *root, RelOptInfo *rel, const RelationInfo *info, ZarisK
 	PathChoice choice = {quals, quals->n_bound, rows};
 
 	add_choice(root, rel, info, &choice, required_outer);
+	if (!zaris_quals_are_complete(quals) && quals->tuples != NULL)
+	{
+		choice.n_used = ZARIS_USE_TUPLES;
+		add_choice(root, rel, info, &choice, required_outer);
+		return;
+	}
 	if (!zaris_quals_are_complete(quals) || zaris_quals_n_keys(quals) <= info->table->batch_size)
 		return;
 	choice.n_used = 0;
@@ -413,25 +427,28 @@ ForeignScan *
 zaris_get_foreign_plan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntableid, ForeignPath *best_path, List *tlist,
 					   List *scan_clauses, Plan *outer_plan)
 {
-	RelationInfo	*info = baserel->fdw_private;
-	int				 n_used = linitial_int(best_path->fdw_private);
-	ZarisKeyQuals	*quals = zaris_quals_match(root, baserel, info->table, scan_clauses);
-	bool			 is_get = n_used == info->table->n_key_columns;
-	ZarisPatternKind pattern = ZARIS_PATTERN_NONE;
-	Bitmapset		*needed;
-	List			*local;
-	List			*recheck;
-	List			*reasons;
-	List			*expressions;
-	List			*is_array;
-	bool			 header;
+	RelationInfo	  *info = baserel->fdw_private;
+	int				   n_used = linitial_int(best_path->fdw_private);
+	ZarisKeyQuals	  *quals = zaris_quals_match(root, baserel, info->table, scan_clauses);
+	bool			   get = is_get(info->table, n_used);
+	ZarisScanOperation operation = ZARIS_SCAN_SCAN;
+	ZarisPatternKind   pattern = ZARIS_PATTERN_NONE;
+	Bitmapset		  *needed;
+	List			  *local;
+	List			  *recheck;
+	List			  *reasons;
+	List			  *expressions;
+	List			  *is_array;
+	bool			   header;
 	List *private;
 
-	if (n_used > quals->n_bound)
+	if (n_used > quals->n_bound || (n_used == ZARIS_USE_TUPLES && quals->tuples == NULL))
 		elog(ERROR, "clauses of the path are not those of the plan");
+	if (get)
+		operation = n_used == ZARIS_USE_TUPLES ? ZARIS_SCAN_GET_TUPLES : ZARIS_SCAN_GET;
 	divide_clauses(root, baserel, quals, n_used, scan_clauses, &local, &recheck, &reasons);
 	expressions = zaris_quals_expressions(quals, n_used, &is_array);
-	if (!is_get && quals->pattern != NULL && n_used == quals->n_bound)
+	if (!get && quals->pattern != NULL && n_used == quals->n_bound)
 	{
 		pattern = quals->pattern->pattern;
 		expressions = lappend(expressions, linitial(quals->pattern->values));
@@ -440,7 +457,7 @@ zaris_get_foreign_plan(PlannerInfo *root, RelOptInfo *baserel, Oid foreigntablei
 	header = needs(needed, MinTransactionIdAttributeNumber) || needs(needed, MaxTransactionIdAttributeNumber);
 
 	/* in the order of ZarisScanPrivate */
-	private = list_make5(makeInteger(is_get ? ZARIS_SCAN_GET : ZARIS_SCAN_SCAN), is_array, makeInteger(pattern),
+	private = list_make5(makeInteger(operation), is_array, makeInteger(pattern),
 						 columns_of(needed, info->table), makeBoolean(header));
 	private = lappend(private, makeInteger(row_hint(root, baserel, local)));
 	private = lappend(private, reasons);

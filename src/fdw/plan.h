@@ -4,7 +4,7 @@
  *
  * PostgreSQL's callbacks; none of them talks to a store.  For each relation the planner gets one path or more:
  *
- *		Get, Get many	the WHERE gives values for all key columns: one Get a key, in pipelines
+ *		Get, Get many	the WHERE gives values for all key columns, or whole keys: one Get a key, in pipelines
  *		Scan			all keys with a prefix: the template's literal, leading key columns, a LIKE pattern
  *
  * each also with values that come from an outer relation.  What a path uses is worked out again from the clauses
@@ -20,8 +20,9 @@
 
 typedef enum ZarisScanOperation
 {
-	ZARIS_SCAN_GET, /* all key columns are bound */
-	ZARIS_SCAN_SCAN /* none or leading ones are, and a pattern may follow */
+	ZARIS_SCAN_GET,		  /* all key columns are bound */
+	ZARIS_SCAN_SCAN,	  /* none or leading ones are, and a pattern may follow */
+	ZARIS_SCAN_GET_TUPLES /* a list of whole keys: the n-th expressions of all columns belong together */
 } ZarisScanOperation;
 
 typedef enum ZarisPatternKind

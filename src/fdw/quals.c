@@ -72,6 +72,13 @@ is_integer(Oid type)
 	return type == INT2OID || type == INT4OID || type == INT8OID;
 }
 
+/* Not char(n), whose blanks at the end do not count. */
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || type == VARCHAROID || type == NAMEOID;
+}
+
 /* Values of this type can be made into the column's text. */
 static bool
 fits_type(const ZarisColumn *column, Oid type)
@@ -79,8 +86,8 @@ fits_type(const ZarisColumn *column, Oid type)
 	type = getBaseType(type);
 	if (column->codec == ZARIS_CODEC_INTEGER)
 		return is_integer(type);
-	if (column->base_type == TEXTOID || column->base_type == VARCHAROID)
-		return type == TEXTOID || type == VARCHAROID;
+	if (column->codec == ZARIS_CODEC_TEXT)
+		return is_text(type);
 	return type == column->base_type;
 }
 
@@ -314,6 +321,68 @@ bind_expression(BindContext *context, Expr *clause)
 	}
 }
 
+/* A single value, not a list of them. */
+static bool
+is_single(const ZarisBinding *binding)
+{
+	return list_length(binding->values) == 1 && linitial_int(binding->is_array) == 0;
+}
+
+/*
+ * One arm of a list of whole keys: a value for each key column goes to values[].  False: it leaves a column open.  What
+ * the arm says besides makes the list inexact.
+ */
+static bool
+bind_arm(const BindContext *outer, Expr *arm, Expr **values, bool *is_exact)
+{
+	List	 *conditions = is_andclause(arm) ? ((BoolExpr *) arm)->args : list_make1(arm);
+	int		  n_found = 0;
+	ListCell *cell;
+
+	foreach (cell, conditions)
+	{
+		BindContext context = *outer;
+
+		context.binding = palloc0(sizeof(ZarisBinding));
+		if (bind_expression(&context, lfirst(cell)) && context.binding->pattern == ZARIS_PATTERN_NONE &&
+			is_single(context.binding) && values[context.binding->key_index] == NULL)
+		{
+			values[context.binding->key_index] = linitial(context.binding->values);
+			n_found++;
+		}
+		else
+			*is_exact = false;
+	}
+	return n_found == outer->table->n_key_columns;
+}
+
+/* Whole keys, or NULL. */
+static ZarisTuples *
+bind_tuples(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, RestrictInfo *clause)
+{
+	BindContext	 context = {root, rel, table, NULL};
+	ZarisTuples *tuples;
+	ListCell	*cell;
+
+	if (clause->pseudoconstant || !is_orclause(clause->clause) || !restriction_is_securely_promotable(clause, rel))
+		return NULL;
+	tuples = palloc0(sizeof(*tuples));
+	tuples->clause = clause;
+	tuples->is_exact = true;
+	tuples->values = palloc0(table->n_key_columns * sizeof(List *));
+	foreach (cell, ((BoolExpr *) clause->clause)->args)
+	{
+		Expr **values = palloc0(table->n_key_columns * sizeof(Expr *));
+
+		if (!bind_arm(&context, lfirst(cell), values, &tuples->is_exact))
+			return NULL;
+		for (int i = 0; i < table->n_key_columns; i++)
+			tuples->values[i] = lappend(tuples->values[i], values[i]);
+		tuples->n++;
+	}
+	return tuples;
+}
+
 ZarisBinding *
 zaris_quals_bind(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, RestrictInfo *clause)
 {
@@ -330,13 +399,6 @@ zaris_quals_bind(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, Re
 	if (!bind_expression(&context, clause->clause))
 		return NULL;
 	return context.binding;
-}
-
-/* A single value, not a list of them. */
-static bool
-is_single(const ZarisBinding *binding)
-{
-	return list_length(binding->values) == 1 && linitial_int(binding->is_array) == 0;
 }
 
 /* The better of two bindings of one column; old may be NULL. */
@@ -365,7 +427,11 @@ zaris_quals_match(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, L
 		ZarisBinding **place;
 
 		if (binding == NULL)
+		{
+			if (quals->tuples == NULL)
+				quals->tuples = bind_tuples(root, rel, table, lfirst(cell));
 			continue;
+		}
 		quals->bindings = lappend(quals->bindings, binding);
 		place = binding->pattern == ZARIS_PATTERN_NONE ? quals->bound : patterns;
 		if (is_better(binding, place[binding->key_index]))
@@ -400,6 +466,19 @@ zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array)
 	List *expressions = NIL;
 
 	*is_array = NIL;
+	if (n_used == ZARIS_USE_TUPLES)
+	{
+		for (int i = 0; i < quals->table->n_key_columns; i++)
+		{
+			List *singles = NIL;
+
+			for (int j = 0; j < quals->tuples->n; j++)
+				singles = lappend_int(singles, 0);
+			expressions = list_concat(expressions, quals->tuples->values[i]);
+			*is_array = lappend(*is_array, singles);
+		}
+		return expressions;
+	}
 	for (int i = 0; i < n_used; i++)
 	{
 		expressions = list_concat(expressions, quals->bound[i]->values);
@@ -413,6 +492,8 @@ zaris_quals_imply(const ZarisKeyQuals *quals, int n_used, const RestrictInfo *cl
 {
 	bool is_get = n_used == quals->table->n_key_columns;
 
+	if (n_used == ZARIS_USE_TUPLES)
+		return quals->tuples->clause == clause && quals->tuples->is_exact;
 	for (int i = 0; i < n_used; i++)
 	{
 		/* a scan's prefix is exact for single values; of several it takes what they have in common */
@@ -430,6 +511,8 @@ reason_of_binding(const ZarisKeyQuals *quals, int n_used, const ZarisBinding *bi
 {
 	const char *name = quals->table->key_columns[binding->key_index]->name;
 
+	if (n_used == ZARIS_USE_TUPLES)
+		return pstrdup("another condition lists the keys");
 	if (binding == quals->pattern && n_used == quals->n_bound)
 		return psprintf("a pattern only narrows the keys that are scanned");
 	if (binding->key_index >= quals->n_bound && binding->pattern == ZARIS_PATTERN_NONE)
@@ -478,5 +561,7 @@ zaris_quals_reason(PlannerInfo *root, RelOptInfo *rel, const ZarisKeyQuals *qual
 		if (binding->clause == clause)
 			return reason_of_binding(quals, n_used, binding);
 	}
+	if (n_used == ZARIS_USE_TUPLES && quals->tuples->clause == clause)
+		return pstrdup("the list of keys says more than keys");
 	return reason_of_columns(rel, quals->table, clause);
 }

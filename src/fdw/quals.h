@@ -11,6 +11,7 @@
  *		key, NOT key, key IS TRUE	a boolean column
  *		key LIKE pattern			gives a prefix; without wildcards the value itself
  *		key ^@ prefix
+ *		(a = 1 AND b = 2) OR (a = 3 AND b = 4)		whole keys, also written (a, b) IN ((1, 2), (3, 4))
  *
  * Integers of other widths are taken by value.  Whatever is not understood stays a local filter, so that an answer
  * never changes (I12).
@@ -36,6 +37,15 @@ typedef struct ZarisBinding
 	ZarisPatternKind pattern;	/* else values has one element, the pattern */
 } ZarisBinding;
 
+/* A clause that lists whole keys. */
+typedef struct ZarisTuples
+{
+	RestrictInfo *clause;
+	int			  n;
+	List		**values;	/* for each key column n expressions: the i-th ones belong together */
+	bool		  is_exact; /* the clause says no more than that */
+} ZarisTuples;
+
 /* What all clauses together say of the key. */
 typedef struct ZarisKeyQuals
 {
@@ -44,7 +54,11 @@ typedef struct ZarisKeyQuals
 	int				  n_bound;	/* leading key columns with values */
 	ZarisBinding	**bound;	/* for each of these the best binding */
 	ZarisBinding	 *pattern;	/* of the first column behind them, or NULL */
+	ZarisTuples		 *tuples;	/* a list of whole keys, or NULL */
 } ZarisKeyQuals;
+
+/* As a number of used columns: the tuples are used instead. */
+#define ZARIS_USE_TUPLES (-1)
 
 /* What one clause says, or NULL. */
 extern ZarisBinding *zaris_quals_bind(PlannerInfo *root, RelOptInfo *rel, const ZarisTable *table, RestrictInfo *clause);
@@ -59,14 +73,14 @@ extern bool zaris_quals_are_complete(const ZarisKeyQuals *quals);
 extern double zaris_quals_n_keys(const ZarisKeyQuals *quals);
 
 /*
- * The expressions of the first n_used bound columns; *is_array gets for each column which of its expressions are arrays, as
+ * The expressions of the first n_used bound columns, or of the tuples; *is_array gets for each column which of its expressions are arrays, as
  * ZARIS_PRIVATE_BINDINGS wants it.
  */
 extern List *zaris_quals_expressions(const ZarisKeyQuals *quals, int n_used, List **is_array);
 
 /*
  * Whether keys that are asked for as these quals say satisfy the clause without a look at the row, when the first n_used
- * bound columns are used.
+ * bound columns are used (or ZARIS_USE_TUPLES).
  */
 extern bool zaris_quals_imply(const ZarisKeyQuals *quals, int n_used, const RestrictInfo *clause);
 

@@ -195,7 +195,7 @@ zaris_begin_foreign_scan(ForeignScanState *node, int eflags)
 	if (!OidIsValid(state->userid))
 		state->userid = GetUserId();
 	state->counting = state->estate->es_instrument != 0; /* the node's own is made later */
-	if (intVal(list_nth(private, ZARIS_PRIVATE_OPERATION)) == ZARIS_SCAN_GET)
+	if (intVal(list_nth(private, ZARIS_PRIVATE_OPERATION)) != ZARIS_SCAN_SCAN)
 		state->gets = zaris_gets_create(state->table, state->fetch, state->lookup);
 	state->scan_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw scan", ALLOCSET_DEFAULT_SIZES);
 	state->row_context = AllocSetContextCreate(CurrentMemoryContext, "zaris_fdw row", ALLOCSET_DEFAULT_SIZES);

@@ -34,21 +34,47 @@ bytes_of(const char *text)
 	return (ZarisBytes){text, strlen(text)};
 }
 
-/* The type's side of a column: how its values are read and written. */
+/*
+ * Most types never need their functions (codec.c), and a table is opened for each execution: they are looked up late.
+ */
+FmgrInfo *
+zaris_column_input(const ZarisColumn *column)
+{
+	ZarisColumn *mine = unconstify(ZarisColumn *, column);
+	Oid			 function;
+
+	if (!OidIsValid(mine->input.fn_oid))
+	{
+		getTypeInputInfo(column->type, &function, &mine->input_ioparam);
+		fmgr_info_cxt(function, &mine->input, column->context);
+	}
+	return &mine->input;
+}
+
+FmgrInfo *
+zaris_column_output(const ZarisColumn *column)
+{
+	ZarisColumn *mine = unconstify(ZarisColumn *, column);
+	Oid			 function;
+	bool		 is_varlena;
+
+	if (!OidIsValid(mine->output.fn_oid))
+	{
+		getTypeOutputInfo(column->type, &function, &is_varlena);
+		fmgr_info_cxt(function, &mine->output, column->context);
+	}
+	return &mine->output;
+}
+
+/* The type's side of a column. */
 static void
 describe_type(ZarisColumn *column)
 {
-	Oid	 input;
-	Oid	 output;
-	bool is_varlena;
-
 	column->base_type = getBaseTypeAndTypmod(column->type, &column->typmod);
 	column->codec = zaris_canonical_kind(column->base_type);
-	column->domain = zaris_canonical_domain(column->type);
-	getTypeInputInfo(column->type, &input, &column->input_ioparam);
-	fmgr_info(input, &column->input);
-	getTypeOutputInfo(column->type, &output, &is_varlena);
-	fmgr_info(output, &column->output);
+	if (column->base_type != column->type)
+		column->domain = zaris_canonical_domain(column->type);
+	column->context = CurrentMemoryContext;
 }
 
 static ZarisColumn *
@@ -278,6 +304,13 @@ read_roles(ZarisTable *table)
 				 errhint("Layout 'string' has one column that is neither part of the key nor version nor expires_at.")));
 }
 
+/* A table's option, else its server's, else the fallback. */
+static int
+find_integer(List *table, List *server, const char *name, int fallback)
+{
+	return zaris_option_integer(zaris_option_text(table, name) != NULL ? table : server, name, fallback);
+}
+
 ZarisTable *
 zaris_table_open(Relation relation)
 {
@@ -285,6 +318,7 @@ zaris_table_open(Relation relation)
 	ZarisTable	 *table = palloc0(sizeof(*table));
 	const char *template = zaris_option_text(foreign->options, "key");
 	const char *layout = zaris_option_text(foreign->options, "layout");
+	List	   *server;
 
 	table->relid = foreign->relid;
 	table->serverid = foreign->serverid;
@@ -302,8 +336,9 @@ zaris_table_open(Relation relation)
 	read_columns(table, RelationGetDescr(relation));
 	read_template(table, template);
 	read_roles(table);
-	table->fetch_size = zaris_options_integer_for_table(table->relid, "fetch_size", DEFAULT_FETCH_SIZE);
-	table->batch_size = zaris_options_integer_for_table(table->relid, "batch_size", DEFAULT_BATCH_SIZE);
+	server = GetForeignServer(foreign->serverid)->options;
+	table->fetch_size = find_integer(foreign->options, server, "fetch_size", DEFAULT_FETCH_SIZE);
+	table->batch_size = find_integer(foreign->options, server, "batch_size", DEFAULT_BATCH_SIZE);
 	table->read_only = zaris_option_boolean(foreign->options, "read_only", false);
 	return table;
 }

@@ -60,11 +60,11 @@ typedef struct ZarisColumn
 	Oid					collation;
 	bool				not_null;
 	ZarisCodecKind		codec;
-	struct ZarisDomain *domain; /* canonical.h; NULL when the type is no domain */
-	ZarisBytes			field;	/* FIELD: its name in the hash */
-	FmgrInfo			input;	/* the declared type's: checks domains and typmods */
+	struct ZarisDomain *domain;		   /* canonical.h; NULL when the type is no domain */
+	ZarisBytes			field;		   /* FIELD: its name in the hash */
+	MemoryContext		context;	   /* the table's */
+	FmgrInfo			input, output; /* through zaris_column_input and _output only: filled in when first used */
 	Oid					input_ioparam;
-	FmgrInfo			output;
 } ZarisColumn;
 
 typedef struct ZarisTemplatePart
@@ -98,6 +98,10 @@ typedef struct ZarisTable
 
 /* Read a relation's options and columns; palloc'd in the current context. Raises what is wrong, with column and hint. */
 extern ZarisTable *zaris_table_open(Relation relation);
+
+/* The declared type's functions; input checks domains and typmods. */
+extern FmgrInfo *zaris_column_input(const ZarisColumn *column);
+extern FmgrInfo *zaris_column_output(const ZarisColumn *column);
 
 /* Check a template's form only: no columns yet. False: *problem is a static sentence. */
 extern bool zaris_template_check(const char *text, const char **problem);

@@ -165,7 +165,7 @@ zaris_writer_raise_duplicate(ZarisWriter *writer, ZarisBytes key)
 
 			appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", column->name);
 			appendStringInfo(&texts, "%s%s", i > 0 ? ", " : "",
-							 OutputFunctionCall(&column->output, values[column->attnum - 1]));
+							 OutputFunctionCall(zaris_column_output(column), values[column->attnum - 1]));
 		}
 	}
 	ereport(ERROR,

@@ -10,8 +10,7 @@
 const ZarisStoreDriver *const zaris_store_drivers[] = {
 	&zaris_resp_driver,
 	&zaris_lmdb_driver,
-	NULL
-};
+	NULL};
 
 const ZarisStoreDriver *
 zaris_store_driver(ZarisUrlScheme scheme)

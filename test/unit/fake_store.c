@@ -12,14 +12,14 @@
 typedef struct FakeFlight
 {
 	ZarisOperation *operation;
-	int			node;
-	bool		asking;
-	bool		flushed;
-	bool		ran;			/* its reply is lost */
-	uint64_t	due_us;
+	int				node;
+	bool			asking;
+	bool			flushed;
+	bool			ran; /* its reply is lost */
+	uint64_t		due_us;
 } FakeFlight;
 
-#define FOR_EVER_US		UINT64_C(3600000000)
+#define FOR_EVER_US UINT64_C(3600000000)
 
 /* the host */
 
@@ -38,8 +38,8 @@ fake_wall(void *context)
 static uint64_t
 fake_random(void *context)
 {
-	uint64_t   *state = &((ZarisStore *) context)->random_state;
-	uint64_t	z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+	uint64_t *state = &((ZarisStore *) context)->random_state;
+	uint64_t  z = (*state += UINT64_C(0x9e3779b97f4a7c15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -51,7 +51,7 @@ fake_random(void *context)
 int
 fake_slot(const char *key, size_t len)
 {
-	int			slot = 0;
+	int slot = 0;
 
 	for (size_t i = 0; i < len && key[i] >= '0' && key[i] <= '9'; i++)
 		slot = slot * 10 + (key[i] - '0');
@@ -62,7 +62,7 @@ fake_slot(const char *key, size_t len)
 static uint64_t
 place_of(int node, const char *key)
 {
-	uint64_t	hash = UINT64_C(1469598103934665603) + (uint64_t) node * 977;
+	uint64_t hash = UINT64_C(1469598103934665603) + (uint64_t) node * 977;
 
 	for (; *key != '\0'; key++)
 		hash = (hash ^ (unsigned char) *key) * UINT64_C(1099511628211);
@@ -72,12 +72,12 @@ place_of(int node, const char *key)
 static int
 first_at_or_after(const FakeNode *node, uint64_t place)
 {
-	int			low = 0;
-	int			high = node->n_keys;
+	int low = 0;
+	int high = node->n_keys;
 
 	while (low < high)
 	{
-		int			middle = (low + high) / 2;
+		int middle = (low + high) / 2;
 
 		if (node->keys[middle].place < place)
 			low = middle + 1;
@@ -90,8 +90,8 @@ first_at_or_after(const FakeNode *node, uint64_t place)
 FakeKey *
 fake_find(ZarisStore *fake, int id, const char *key)
 {
-	FakeNode   *node = &fake->nodes[id];
-	uint64_t	place = place_of(id, key);
+	FakeNode *node = &fake->nodes[id];
+	uint64_t  place = place_of(id, key);
 
 	for (int i = first_at_or_after(node, place); i < node->n_keys && node->keys[i].place == place; i++)
 	{
@@ -104,10 +104,10 @@ fake_find(ZarisStore *fake, int id, const char *key)
 void
 fake_put(ZarisStore *fake, int id, const char *key, const char *value)
 {
-	FakeNode   *node = &fake->nodes[id];
-	FakeKey    *found = fake_find(fake, id, key);
-	uint64_t	place = place_of(id, key);
-	int			at;
+	FakeNode *node = &fake->nodes[id];
+	FakeKey	 *found = fake_find(fake, id, key);
+	uint64_t  place = place_of(id, key);
+	int		  at;
 
 	if (found != NULL)
 	{
@@ -123,15 +123,15 @@ fake_put(ZarisStore *fake, int id, const char *key, const char *value)
 	}
 	at = first_at_or_after(node, place);
 	memmove(&node->keys[at + 1], &node->keys[at], sizeof(node->keys[0]) * (size_t) (node->n_keys - at));
-	node->keys[at] = (FakeKey) {strdup(key), strdup(value), ZARIS_RECORD_STRING, 1, place};
+	node->keys[at] = (FakeKey){strdup(key), strdup(value), ZARIS_RECORD_STRING, 1, place};
 	node->n_keys++;
 }
 
 bool
 fake_remove(ZarisStore *fake, int id, const char *key)
 {
-	FakeNode   *node = &fake->nodes[id];
-	FakeKey    *found = fake_find(fake, id, key);
+	FakeNode *node = &fake->nodes[id];
+	FakeKey	 *found = fake_find(fake, id, key);
 
 	if (found == NULL)
 		return false;
@@ -160,8 +160,8 @@ fake_create(int n_nodes, int n_slots)
 	fake->nodes = calloc(FAKE_NODES, sizeof(FakeNode));
 	for (int i = 0; i < FAKE_NODES; i++)
 	{
-		FakeNode   *node = &fake->nodes[i];
-		char		host[16];
+		FakeNode *node = &fake->nodes[i];
+		char	  host[16];
 
 		snprintf(host, sizeof(host), "node%d", i);
 		zaris_address_set(&node->address, host, strlen(host), 7000 + i);
@@ -207,11 +207,11 @@ fake_open_slot(ZarisStore *fake, int slot, int from, int to)
 void
 fake_move_keys(ZarisStore *fake, int slot, int from, int to, int most)
 {
-	FakeNode   *node = &fake->nodes[from];
+	FakeNode *node = &fake->nodes[from];
 
 	for (int i = 0; i < node->n_keys && most > 0;)
 	{
-		FakeKey    *key = &node->keys[i];
+		FakeKey *key = &node->keys[i];
 
 		if (fake_slot(key->key, strlen(key->key)) != slot)
 		{
@@ -331,7 +331,7 @@ take_script(ZarisStore *fake, int node, ZarisAnswer *answer, bool *applies)
 static ZarisNodeState *
 make_state(ZarisStore *fake, int id, ZarisBatch *batch)
 {
-	FakeNode   *node = &fake->nodes[id];
+	FakeNode	   *node = &fake->nodes[id];
 	ZarisNodeState *state = zaris_batch_alloc(batch, sizeof(*state));
 
 	memset(state, 0, sizeof(*state));
@@ -344,7 +344,7 @@ make_state(ZarisStore *fake, int id, ZarisBatch *batch)
 	state->n_open = 0;
 	for (int slot = 0; slot < fake->n_slots; slot++)
 	{
-		int			peer = node->migrating[slot] >= 0 ? node->migrating[slot] : node->importing[slot];
+		int peer = node->migrating[slot] >= 0 ? node->migrating[slot] : node->importing[slot];
 
 		if (node->owner[slot] == id && node->primary)
 			state->owned[slot / 8] |= (uint8_t) (1 << (slot % 8));
@@ -368,11 +368,11 @@ make_state(ZarisStore *fake, int id, ZarisBatch *batch)
 static ZarisBytes
 keep(ZarisBatch *batch, const char *text)
 {
-	size_t		len = strlen(text);
-	char	   *copy = zaris_batch_alloc(batch, len);
+	size_t len = strlen(text);
+	char  *copy = zaris_batch_alloc(batch, len);
 
 	memcpy(copy, text, len);
-	return (ZarisBytes) {copy, len};
+	return (ZarisBytes){copy, len};
 }
 
 static void
@@ -394,16 +394,16 @@ add_record(ZarisStore *fake, ZarisKeyPage *page, ZarisBatch *batch, const FakeKe
 static ZarisKeyPage *
 make_page(ZarisStore *fake, int id, ZarisBatch *batch, const ZarisPageRequest *request)
 {
-	FakeNode   *node = &fake->nodes[id];
+	FakeNode	 *node = &fake->nodes[id];
 	ZarisKeyPage *page = zaris_batch_alloc(batch, sizeof(*page));
-	uint64_t	from = 0;
-	int			at;
+	uint64_t	  from = 0;
+	int			  at;
 
 	memset(page, 0, sizeof(*page));
 	page->records = zaris_batch_alloc(batch, sizeof(page->records[0]) * (size_t) (request->count * 2 + 2));
 	if (request->cursor.data != NULL)
 	{
-		char		text[32];
+		char text[32];
 
 		snprintf(text, sizeof(text), "%.*s", (int) request->cursor.len, request->cursor.data);
 		from = strtoull(text, NULL, 10);
@@ -423,7 +423,7 @@ make_page(ZarisStore *fake, int id, ZarisBatch *batch, const ZarisPageRequest *r
 	}
 	if (at < node->n_keys)
 	{
-		char		text[32];
+		char text[32];
 
 		snprintf(text, sizeof(text), "%llu", (unsigned long long) node->keys[at].place);
 		page->cursor = keep(batch, text);
@@ -434,11 +434,11 @@ make_page(ZarisStore *fake, int id, ZarisBatch *batch, const ZarisPageRequest *r
 static ZarisKeyPage *
 list_slots(ZarisStore *fake, int id, ZarisBatch *batch, const ZarisSlotRequest *request)
 {
-	FakeNode   *node = &fake->nodes[id];
+	FakeNode	 *node = &fake->nodes[id];
 	ZarisKeyPage *page = zaris_batch_alloc(batch, sizeof(*page));
-	static int	count[ZARIS_MAX_SLOTS];
-	static bool wanted[ZARIS_MAX_SLOTS];
-	int			limit = fake->slot_limit > 0 ? fake->slot_limit : request->limit;
+	static int	  count[ZARIS_MAX_SLOTS];
+	static bool	  wanted[ZARIS_MAX_SLOTS];
+	int			  limit = fake->slot_limit > 0 ? fake->slot_limit : request->limit;
 
 	memset(page, 0, sizeof(*page));
 	memset(count, 0, sizeof(count));
@@ -470,8 +470,8 @@ list_slots(ZarisStore *fake, int id, ZarisBatch *batch, const ZarisSlotRequest *
 static bool
 owns_key(ZarisStore *fake, int id, const char *key, bool asking, ZarisAnswer *answer)
 {
-	FakeNode   *node = &fake->nodes[id];
-	int			slot = fake->n_slots > 1 ? fake_slot(key, strlen(key)) : 0;
+	FakeNode *node = &fake->nodes[id];
+	int		  slot = fake->n_slots > 1 ? fake_slot(key, strlen(key)) : 0;
 
 	answer->outcome = ZARIS_OUTCOME_REJECTED;
 	answer->slot = slot;
@@ -502,8 +502,8 @@ owns_key(ZarisStore *fake, int id, const char *key, bool asking, ZarisAnswer *an
 static ZarisStatus
 run_put(ZarisStore *fake, int id, ZarisOperation *operation, const char *key)
 {
-	FakeKey    *found = fake_find(fake, id, key);
-	char		value[64];
+	FakeKey *found = fake_find(fake, id, key);
+	char	 value[64];
 
 	if (operation->precondition == ZARIS_IF_ABSENT && found != NULL)
 		return ZARIS_CONFLICT;
@@ -527,7 +527,7 @@ run_put(ZarisStore *fake, int id, ZarisOperation *operation, const char *key)
 static ZarisStatus
 run_get(ZarisStore *fake, int id, ZarisOperation *operation, const char *key)
 {
-	FakeKey    *found = fake_find(fake, id, key);
+	FakeKey *found = fake_find(fake, id, key);
 
 	if (found == NULL)
 		return ZARIS_NOT_FOUND;
@@ -544,8 +544,8 @@ run_get(ZarisStore *fake, int id, ZarisOperation *operation, const char *key)
 static void
 run_command(ZarisStore *fake, int id, ZarisOperation *operation, bool asking, ZarisAnswer *answer)
 {
-	char		key[256];
-	bool		applies = true;
+	char key[256];
+	bool applies = true;
 
 	memset(answer, 0, sizeof(*answer));
 	if (fake->before != NULL)
@@ -580,7 +580,7 @@ run_command(ZarisStore *fake, int id, ZarisOperation *operation, bool asking, Za
 
 /* the driver */
 
-static ZarisStore *opening;		/* what the next open() hands out */
+static ZarisStore *opening; /* what the next open() hands out */
 
 static ZarisStatus
 driver_open(const ZarisStoreConfig *config, ZarisStore **store, const char **problem)
@@ -603,7 +603,7 @@ driver_close(ZarisStore *fake)
 static void
 driver_fetch_map(ZarisStore *fake, const ZarisAddress *from)
 {
-	CHECK(!fake->map_asked);	/* at most one at a time */
+	CHECK(!fake->map_asked); /* at most one at a time */
 	fake->map_asked = true;
 	fake->map_from = *from;
 	fake->map_due_us = fake->now_us + fake->map_latency_us;
@@ -625,7 +625,7 @@ id_of(ZarisStore *fake, const ZarisAddress *address)
 static void
 driver_submit(ZarisStore *fake, int id, const ZarisNode *node, ZarisOperation *operation, bool asking)
 {
-	FakeSend   *send = &fake->log[fake->n_log < FAKE_LOG ? fake->n_log++ : FAKE_LOG - 1];
+	FakeSend *send = &fake->log[fake->n_log < FAKE_LOG ? fake->n_log++ : FAKE_LOG - 1];
 
 	if (fake->n_flights == fake->flights_size)
 	{
@@ -639,7 +639,7 @@ driver_submit(ZarisStore *fake, int id, const ZarisNode *node, ZarisOperation *o
 	snprintf(send->key, sizeof(send->key), "%.*s", (int) operation->key.len,
 			 operation->key.data != NULL ? operation->key.data : "");
 	CHECK(send->node >= 0);
-	fake->flights[fake->n_flights++] = (FakeFlight) {operation, send->node, asking, false, false, UINT64_MAX};
+	fake->flights[fake->n_flights++] = (FakeFlight){operation, send->node, asking, false, false, UINT64_MAX};
 }
 
 static void
@@ -704,7 +704,7 @@ deliver_due(ZarisStore *fake)
 	/* One answer may end others, so the list is looked at anew after each. */
 	for (;;)
 	{
-		int			at = 0;
+		int at = 0;
 
 		while (at < fake->n_flights &&
 			   !(is_deliverable(fake, &fake->flights[at]) && fake->flights[at].due_us <= fake->now_us))
@@ -747,7 +747,7 @@ driver_detach(ZarisStore *fake, struct ZarisBatch *batch, bool broken)
 static void
 driver_disconnect(ZarisStore *fake, int id)
 {
-	int			node = id_of(fake, &zaris_client_map(fake->client)->now.nodes[id].address);
+	int node = id_of(fake, &zaris_client_map(fake->client)->now.nodes[id].address);
 
 	fake->n_disconnects++;
 	if (fake->breaks_off_later)
@@ -771,8 +771,7 @@ driver_connections(ZarisStore *fake)
 
 static ZarisStoreDriver driver = {
 	ZARIS_STORE_VERSION, "fake", 0, ZARIS_SCHEME_RESP, driver_open, driver_close, driver_fetch_map, fake_slot,
-	driver_submit, driver_flush, driver_detach, driver_disconnect, driver_connections
-};
+	driver_submit, driver_flush, driver_detach, driver_disconnect, driver_connections};
 
 /* the map */
 
@@ -780,8 +779,8 @@ static void
 answer_map(ZarisStore *fake)
 {
 	static ZarisTopology topology;
-	int			id = id_of(fake, &fake->map_from);
-	FakeNode   *node = &fake->nodes[id];
+	int					 id = id_of(fake, &fake->map_from);
+	FakeNode			*node = &fake->nodes[id];
 
 	fake->map_asked = false;
 	if (node->dead)
@@ -841,7 +840,7 @@ fake_turn(ZarisStore *fake)
 static uint64_t
 next_due(const ZarisStore *fake)
 {
-	uint64_t	due = UINT64_MAX;
+	uint64_t due = UINT64_MAX;
 
 	for (int i = 0; i < fake->n_flights; i++)
 	{
@@ -858,8 +857,8 @@ next_due(const ZarisStore *fake)
 static uint64_t
 next_moment(ZarisStore *fake)
 {
-	int			timeout = zaris_client_timeout_ms(fake->client);
-	uint64_t	due = next_due(fake);
+	int		 timeout = zaris_client_timeout_ms(fake->client);
+	uint64_t due = next_due(fake);
 
 	if (timeout == 0)
 		return fake->now_us;
@@ -869,14 +868,14 @@ next_moment(ZarisStore *fake)
 }
 
 bool
-fake_run(ZarisStore *fake, bool (*is_done) (void *context), void *context)
+fake_run(ZarisStore *fake, bool (*is_done)(void *context), void *context)
 {
-	uint64_t	end = fake->now_us + FOR_EVER_US;
-	int			idle = 0;
+	uint64_t end = fake->now_us + FOR_EVER_US;
+	int		 idle = 0;
 
 	for (;;)
 	{
-		uint64_t	next;
+		uint64_t next;
 
 		fake_turn(fake);
 		if (is_done(context))
@@ -905,12 +904,12 @@ fake_run_batch(ZarisStore *fake, ZarisBatch *batch)
 void
 fake_advance(ZarisStore *fake, uint64_t us)
 {
-	uint64_t	end = fake->now_us + us;
-	int			idle = 0;
+	uint64_t end = fake->now_us + us;
+	int		 idle = 0;
 
 	for (;;)
 	{
-		uint64_t	next;
+		uint64_t next;
 
 		fake_turn(fake);
 		next = next_moment(fake);
@@ -930,10 +929,10 @@ ZarisClient *
 fake_open(ZarisStore *fake, int n_seeds)
 {
 	ZarisClientOptions options = {0};
-	ZarisHost	host = {fake, fake_now, fake_wall, fake_random, NULL};
-	ZarisLoop  *loop = zaris_loop_create();
-	ZarisClient *client;
-	const char *problem = NULL;
+	ZarisHost		   host = {fake, fake_now, fake_wall, fake_random, NULL};
+	ZarisLoop		  *loop = zaris_loop_create();
+	ZarisClient		  *client;
+	const char		  *problem = NULL;
 
 	options.url.n_seeds = n_seeds;
 	for (int i = 0; i < n_seeds; i++)
@@ -965,7 +964,7 @@ fake_get(ZarisBatch *batch, const char *key)
 
 	operation->kind = ZARIS_OP_GET;
 	operation->record = ZARIS_RECORD_STRING;
-	operation->key = (ZarisBytes) {key, strlen(key)};
+	operation->key = (ZarisBytes){key, strlen(key)};
 	operation->want = ZARIS_WANT_VALUE;
 	zaris_batch_submit(batch, operation);
 	return operation;
@@ -978,8 +977,8 @@ fake_put_op(ZarisBatch *batch, const char *key, const char *value, ZarisPrecondi
 
 	operation->kind = ZARIS_OP_PUT;
 	operation->record = ZARIS_RECORD_STRING;
-	operation->key = (ZarisBytes) {key, strlen(key)};
-	operation->value = (ZarisBytes) {value, strlen(value)};
+	operation->key = (ZarisBytes){key, strlen(key)};
+	operation->value = (ZarisBytes){value, strlen(value)};
 	operation->precondition = precondition;
 	operation->match_version = version;
 	zaris_batch_submit(batch, operation);
@@ -989,7 +988,7 @@ fake_put_op(ZarisBatch *batch, const char *key, const char *value, ZarisPrecondi
 int
 fake_sends(const ZarisStore *fake, int node, ZarisOperationKind kind)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < fake->n_log; i++)
 		n += fake->log[i].kind == kind && (node < 0 || fake->log[i].node == node);

@@ -28,52 +28,19 @@
 #include "stores/lmdb/lmdb.h"
 #include "stores/lmdb/record.h"
 
+#include "test.h"
+
 #define UNUSED __attribute__((unused))
 
-static int	checks = 0;
-static int	failures = 0;
-
-#define CHECK(condition) \
-	do { \
-		checks++; \
-		if (!(condition)) \
-		{ \
-			failures++; \
-			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
-		} \
+#define CHECK_STATUS(expected, actual) \
+	do \
+	{ \
+		ZarisStatus status_expected = (expected); \
+		ZarisStatus status_actual = (actual); \
+		if (status_expected != status_actual && test_complain(__FILE__, __LINE__)) \
+			printf("%s is %s, not %s\n", #actual, zaris_status_name(status_actual), \
+				   zaris_status_name(status_expected)); \
 	} while (0)
-
-#define CHECK_INT(actual, expected) \
-	do { \
-		long long	actual_ = (long long) (actual); \
-		long long	expected_ = (long long) (expected); \
-		checks++; \
-		if (actual_ != expected_) \
-		{ \
-			failures++; \
-			fprintf(stderr, "%s:%d: %s is %lld, expected %lld\n", __FILE__, __LINE__, #actual, actual_, expected_); \
-		} \
-	} while (0)
-
-#define CHECK_STATUS(actual, expected) \
-	do { \
-		ZarisStatus actual_ = (actual); \
-		ZarisStatus expected_ = (expected); \
-		checks++; \
-		if (actual_ != expected_) \
-		{ \
-			failures++; \
-			fprintf(stderr, "%s:%d: %s is %s, expected %s\n", __FILE__, __LINE__, #actual, \
-					zaris_status_name(actual_), zaris_status_name(expected_)); \
-		} \
-	} while (0)
-
-static UNUSED int
-finish_test(const char *name)
-{
-	printf("%s: %d checks, %d failed\n", name, checks, failures);
-	return failures == 0 ? 0 : 1;
-}
 
 /* a directory of our own */
 
@@ -82,7 +49,7 @@ static char test_directory[256];
 static UNUSED void
 remove_tree(const char *path)
 {
-	char		command[512];
+	char command[512];
 
 	snprintf(command, sizeof(command), "rm -rf '%s'", path);
 	if (system(command) != 0)
@@ -147,24 +114,26 @@ static const ZarisHost test_host = {NULL, test_now_us, test_wall, test_random, N
 
 typedef struct Store
 {
-	ZarisLoop  *loop;
+	ZarisLoop	*loop;
 	ZarisClient *client;
-	ZarisBatch *batch;
-	const char *problem;
+	ZarisBatch	*batch;
+	const char	*problem;
 } Store;
+
+static uint64_t test_open_timeout_us = 5000000;
 
 /* False: store->problem says why. */
 static UNUSED bool
 open_store(Store *store, const char *directory, const char *name)
 {
-	ZarisClientOptions options = {0};
+	ZarisClientOptions	   options = {0};
 	const ZarisRetryPolicy policy = {1, 1000, false};
 
 	memset(store, 0, sizeof(*store));
 	options.url.scheme = ZARIS_SCHEME_INPROC;
 	snprintf(options.url.name, sizeof(options.url.name), "%s", name);
 	options.directory = directory;
-	options.connect_timeout_us = 5000000;
+	options.connect_timeout_us = test_open_timeout_us;
 	options.map_refresh_wait_us = 5000000;
 	store->loop = zaris_loop_create();
 	store->client = zaris_client_open(&zaris_lmdb_driver, &options, &test_host, store->loop, &store->problem);
@@ -206,7 +175,7 @@ wait_store(Store *store)
 	for (;;)
 	{
 		struct pollfd waited = {zaris_loop_fd(store->loop), POLLIN, 0};
-		int			timeout;
+		int			  timeout;
 
 		zaris_client_turn(store->client);
 		if (zaris_batch_is_done(store->batch))
@@ -220,7 +189,7 @@ wait_store(Store *store)
 static UNUSED ZarisBytes
 bytes(const char *text)
 {
-	return (ZarisBytes) {text, strlen(text)};
+	return (ZarisBytes){text, strlen(text)};
 }
 
 static UNUSED bool
@@ -289,7 +258,7 @@ delete_if(Store *store, ZarisBytes key, ZarisPrecondition precondition, int64_t 
 static UNUSED ZarisOperation *
 page(Store *store, const ZarisPageRequest *request)
 {
-	ZarisOperation *operation = new_operation(store, ZARIS_OP_SCAN_PAGE, (ZarisBytes) {NULL, 0});
+	ZarisOperation *operation = new_operation(store, ZARIS_OP_SCAN_PAGE, (ZarisBytes){NULL, 0});
 
 	/* A node is addressed by its id, which is known once the map is. */
 	while (!zaris_client_want_map(store->client, 0))
@@ -306,7 +275,7 @@ page(Store *store, const ZarisPageRequest *request)
 static UNUSED int
 wait_child(pid_t child)
 {
-	int			status;
+	int status;
 
 	while (waitpid(child, &status, 0) < 0)
 	{
@@ -316,4 +285,4 @@ wait_child(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-#endif							/* LMDB_SUPPORT_H */
+#endif /* LMDB_SUPPORT_H */

@@ -17,9 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static int	test_passed __attribute__((unused));
-static int	test_failed __attribute__((unused));
-static int	test_complaints __attribute__((unused));	/* of the present test */
+static int test_passed __attribute__((unused));
+static int test_failed __attribute__((unused));
+static int test_complaints __attribute__((unused)); /* of the present test */
 
 #define TEST_COMPLAINTS_SHOWN 10
 
@@ -35,21 +35,24 @@ test_complain(const char *file, int line)
 }
 
 #define CHECK(condition) \
-	do { \
+	do \
+	{ \
 		if (!(condition) && test_complain(__FILE__, __LINE__)) \
 			printf("not so: %s\n", #condition); \
 	} while (0)
 
 #define CHECK_INT(expected, actual) \
-	do { \
-		int64_t		check_expected = (int64_t) (expected); \
-		int64_t		check_actual = (int64_t) (actual); \
+	do \
+	{ \
+		int64_t check_expected = (int64_t) (expected); \
+		int64_t check_actual = (int64_t) (actual); \
 		if (check_expected != check_actual && test_complain(__FILE__, __LINE__)) \
 			printf("%s is %" PRId64 ", not %" PRId64 "\n", #actual, check_actual, check_expected); \
 	} while (0)
 
 #define CHECK_TEXT(expected, actual) \
-	do { \
+	do \
+	{ \
 		const char *check_expected = (expected); \
 		const char *check_actual = (actual); \
 		if ((check_actual == NULL || strcmp(check_expected, check_actual) != 0) && \
@@ -60,7 +63,8 @@ test_complain(const char *file, int line)
 
 /* Bytes with lengths: expected is a string literal, whose NUL at the end does not count. */
 #define CHECK_BYTES(expected, data, len) \
-	do { \
+	do \
+	{ \
 		if (((len) != sizeof(expected) - 1 || memcmp((data), (expected), (len)) != 0) && \
 			test_complain(__FILE__, __LINE__)) \
 			printf("%s is \"%.*s\", not \"%s\"\n", #data, (int) (len), (const char *) (data), (expected)); \
@@ -71,7 +75,7 @@ test_complain(const char *file, int line)
 #define RUN(name) test_run(#name, name)
 
 static inline void
-test_run(const char *name, void (*test) (void))
+test_run(const char *name, void (*test)(void))
 {
 	test_complaints = 0;
 	test();
@@ -93,4 +97,4 @@ test_end(void)
 	return test_failed == 0 ? 0 : 1;
 }
 
-#endif							/* ZARIS_TEST_H */
+#endif /* ZARIS_TEST_H */

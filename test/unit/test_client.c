@@ -10,11 +10,11 @@
 #include "fake_store.h"
 #include "test.h"
 
-#define MS	UINT64_C(1000)
+#define MS UINT64_C(1000)
 
-static ZarisStore *fake;
+static ZarisStore  *fake;
 static ZarisClient *client;
-static ZarisBatch *batch;
+static ZarisBatch  *batch;
 
 static void
 set_policy(int max_attempts, uint64_t backoff_ms, bool disabled)
@@ -92,13 +92,13 @@ elapsed_ms(const ZarisOperation *operation)
 TEST(reads_and_writes)
 {
 	ZarisOperation *a,
-			   *b,
-			   *c,
-			   *none,
-			   *put,
-			   *dup,
-			   *cas,
-			   *stale;
+		*b,
+		*c,
+		*none,
+		*put,
+		*dup,
+		*cas,
+		*stale;
 
 	begin();
 	a = fake_get(batch, "1:a");
@@ -107,7 +107,7 @@ TEST(reads_and_writes)
 	none = fake_get(batch, "1:none");
 	CHECK_INT(4, zaris_batch_pending(batch));
 	CHECK(!zaris_batch_is_done(batch));
-	CHECK_INT(0, fake->n_log);	/* nothing before the map is known */
+	CHECK_INT(0, fake->n_log); /* nothing before the map is known */
 	run();
 	check_status(ZARIS_OK, a);
 	check_status(ZARIS_OK, b);
@@ -131,7 +131,7 @@ TEST(reads_and_writes)
 	check_status(ZARIS_CONFLICT, dup);
 	check_status(ZARIS_OK, cas);
 	check_status(ZARIS_CONFLICT, stale);
-	CHECK_INT(1, dup->attempts);	/* I7 */
+	CHECK_INT(1, dup->attempts); /* I7 */
 	CHECK_TEXT("w", fake_find(fake, 2, "12000:c")->value);
 	CHECK_TEXT("va", fake_find(fake, 0, "1:a")->value);
 
@@ -162,7 +162,7 @@ TEST(a_store_that_is_not_partitioned)
 TEST(a_store_that_answers_in_flush)
 {
 	ZarisOperation *op[100];
-	char		keys[100][16];
+	char			keys[100][16];
 
 	begin();
 	fake->answers_in_flush = true;
@@ -175,7 +175,7 @@ TEST(a_store_that_answers_in_flush)
 	for (int i = 0; i < 100; i++)
 		check_status(ZARIS_OK, op[i]);
 
-	fake_move_slot(fake, 160, 0, 2);	/* a redirect on the way */
+	fake_move_slot(fake, 160, 0, 2); /* a redirect on the way */
 	zaris_batch_reset(batch);
 	op[0] = fake_get(batch, keys[1]);
 	run();
@@ -200,11 +200,11 @@ TEST(moved_is_followed_at_once)
 	CHECK_INT(1, op->hops);
 	CHECK_INT(0, op->revisits);
 	CHECK_INT(2, op->n_visited);
-	CHECK_INT(0, elapsed_ms(op));	/* two round trips of 100 us, no pause */
-	CHECK_INT(2, zaris_map_owner(zaris_client_map(client), 1));	/* patched at once */
+	CHECK_INT(0, elapsed_ms(op));								/* two round trips of 100 us, no pause */
+	CHECK_INT(2, zaris_map_owner(zaris_client_map(client), 1)); /* patched at once */
 	CHECK_INT(1, zaris_client_stats(client)->redirects);
 	fake_advance(fake, 10 * MS);
-	CHECK_INT(1, fake->n_fetched);	/* the refresh beside it */
+	CHECK_INT(1, fake->n_fetched); /* the refresh beside it */
 
 	/* The next one goes there straight. */
 	fake->n_log = 0;
@@ -218,7 +218,7 @@ TEST(moved_is_followed_at_once)
 
 TEST(many_moved_make_one_refresh)
 {
-	char		keys[100][16];
+	char keys[100][16];
 
 	begin();
 	warm_and_rest();
@@ -238,7 +238,7 @@ TEST(many_moved_make_one_refresh)
 TEST(ask_is_followed_with_asking_and_leaves_the_map)
 {
 	ZarisOperation *here,
-			   *gone;
+		*gone;
 
 	begin();
 	fake_put(fake, 0, "1:stays", "v0");
@@ -271,7 +271,7 @@ TEST(two_nodes_that_point_at_each_other)
 	fake_say_redirect(fake, 1, ZARIS_REDIRECT_MOVED, 1, 0);
 	fake_say_redirect(fake, 0, ZARIS_REDIRECT_MOVED, 1, 1);
 	for (int i = 0; i < 3; i++)
-		fake->nodes[i].owner[1] = 1;	/* the refresh finds it on node 1, which is told by then */
+		fake->nodes[i].owner[1] = 1; /* the refresh finds it on node 1, which is told by then */
 	fake_put(fake, 1, "1:a", "there");
 	op = fake_get(batch, "1:a");
 	run();
@@ -284,6 +284,24 @@ TEST(two_nodes_that_point_at_each_other)
 	CHECK(fake->log[1].at_us - fake->log[0].at_us < MS);
 	CHECK(fake->log[2].at_us - fake->log[1].at_us >= 2 * MS);
 	CHECK(fake->log[2].at_us - fake->log[1].at_us < 4 * MS);
+	end();
+}
+
+/* After the pause the map knows better than the old redirect. */
+TEST(the_map_decides_after_a_revisit)
+{
+	ZarisOperation *op;
+
+	begin();
+	warm_and_rest();
+	fake_say_redirect(fake, 0, ZARIS_REDIRECT_MOVED, 1, 1);
+	fake_say_redirect(fake, 1, ZARIS_REDIRECT_MOVED, 1, 0);
+	fake_move_slot(fake, 1, 0, 2);
+	op = fake_get(batch, "1:a");
+	run();
+	check_status(ZARIS_OK, op);
+	CHECK_INT(3, fake->n_log);
+	CHECK_INT(2, fake->log[2].node);
 	end();
 }
 
@@ -321,7 +339,7 @@ TEST(asked_back_and_forth)
 	fake->nodes[0].migrating[1] = 2;
 	op = fake_get(batch, "1:gone");
 	run();
-	check_status(ZARIS_OWNERSHIP_CHANGING, op);	/* what the owner says when there is no hop left */
+	check_status(ZARIS_OWNERSHIP_CHANGING, op); /* what the owner says when there is no hop left */
 	CHECK_INT(3, op->attempts);
 	CHECK_INT(5, op->hops);
 	end();
@@ -337,7 +355,7 @@ TEST(a_node_that_redirects_to_itself)
 	op = fake_get(batch, "1:a");
 	run();
 	check_status(ZARIS_OK, op);
-	CHECK_INT(1, fake->n_disconnects);	/* dialled anew, once */
+	CHECK_INT(1, fake->n_disconnects); /* dialled anew, once */
 	CHECK_INT(1, op->hops);
 	CHECK_INT(1, op->revisits);
 	CHECK(fake->log[1].at_us - fake->log[0].at_us >= 2 * MS);
@@ -346,22 +364,27 @@ TEST(a_node_that_redirects_to_itself)
 
 TEST(no_connection_is_cut_under_others)
 {
-	ZarisOperation *op[3];
+	ZarisOperation *redirected,
+		*other;
 
 	begin();
 	warm_and_rest();
 	fake_say_redirect(fake, 0, ZARIS_REDIRECT_MOVED, 1, 0);
-	op[0] = fake_get(batch, "1:a");
 	fake->latency_us = 20 * MS;
+	other = fake_put_op(batch, "2:x", "v", ZARIS_IF_ABSENT, 0);
 	fake_turn(fake);
-	op[1] = fake_put_op(batch, "2:x", "v", ZARIS_IF_ABSENT, 0);
-	fake->nodes[0].hangs = false;
+	fake->latency_us = 100;
+	redirected = fake_get(batch, "1:a");
 	run();
-	op[2] = fake_put_op(batch, "2:y", "v", ZARIS_IF_ABSENT, 0);
+	check_status(ZARIS_OK, redirected);
+	check_status(ZARIS_OK, other);
+	CHECK(!other->tainted);
+	CHECK_INT(0, fake->n_disconnects);
+
+	/* Once nothing is in flight there it is done. */
+	fake_get(batch, "1:a");
 	run();
-	for (int i = 0; i < 3; i++)
-		check_status(ZARIS_OK, op[i]);
-	CHECK(!op[1]->tainted);
+	CHECK_INT(1, fake->n_disconnects);
 	end();
 }
 
@@ -489,7 +512,7 @@ TEST(a_failover_within_the_budget)
 	fake->nodes[0].dead = true;
 	op = fake_get(batch, "1:a");
 	for (int i = 0; i < 30; i++)
-		fake_advance(fake, 100 * MS);	/* three seconds until the election */
+		fake_advance(fake, 100 * MS); /* three seconds until the election */
 	CHECK(op->state == ZARIS_OPERATION_QUEUED);
 	fake_fail_over(fake, 0, 3);
 	run();
@@ -526,7 +549,7 @@ TEST(everything_refuses_connections)
 TEST(no_map_no_nodes)
 {
 	ZarisOperation *op[20];
-	ZarisStatus status;
+	ZarisStatus		status;
 
 	begin();
 	for (int i = 0; i < FAKE_NODES; i++)
@@ -579,7 +602,7 @@ TEST(a_refused_login_is_final)
 		check_status(final[i], op);
 		CHECK_TEXT("NO", op->error_text);
 		CHECK_INT(1, op->attempts);
-		CHECK_INT(1, fake->n_fetched);	/* not offered to every node */
+		CHECK_INT(1, fake->n_fetched); /* not offered to every node */
 		end();
 	}
 }
@@ -695,7 +718,7 @@ TEST(known_nodes_then_the_suspect_then_seeds)
 
 	/* A seed that is none of the known nodes is asked when all of those fail. */
 	begin_with(3, ZARIS_MAX_SLOTS, 1);
-	fake->nodes[0].in_map = false;	/* the topology does not name the seed */
+	fake->nodes[0].in_map = false; /* the topology does not name the seed */
 	for (int i = 0; i < FAKE_NODES; i++)
 	{
 		for (int slot = 0; slot < ZARIS_MAX_SLOTS; slot++)
@@ -716,7 +739,7 @@ TEST(known_nodes_then_the_suspect_then_seeds)
 TEST(a_failed_refresh_keeps_the_map)
 {
 	ZarisOperation *op;
-	uint64_t	generation;
+	uint64_t		generation;
 
 	begin();
 	warm_and_rest();
@@ -729,8 +752,8 @@ TEST(a_failed_refresh_keeps_the_map)
 	fake_say_redirect(fake, 0, ZARIS_REDIRECT_NONE, 1, -1);
 	op = fake_get(batch, "1:a");
 	run();
-	check_status(ZARIS_OK, op); /* the second attempt, by the old map */
-	CHECK_INT(3, fake->n_fetched);	/* all were asked: with a map one node's refusal is one node's */
+	check_status(ZARIS_OK, op);	   /* the second attempt, by the old map */
+	CHECK_INT(3, fake->n_fetched); /* all were asked: with a map one node's refusal is one node's */
 	CHECK_INT(generation, zaris_client_map(client)->generation);
 	end();
 }
@@ -738,7 +761,7 @@ TEST(a_failed_refresh_keeps_the_map)
 TEST(an_empty_or_older_map_is_not_taken)
 {
 	ZarisOperation *op;
-	ZarisStatus status;
+	ZarisStatus		status;
 
 	begin();
 	warm_and_rest();
@@ -838,7 +861,7 @@ TEST(want_map)
 TEST(refreshes_one_after_the_other)
 {
 	ZarisOperation *first,
-			   *second;
+		*second;
 
 	begin();
 	warm_and_rest();
@@ -847,7 +870,7 @@ TEST(refreshes_one_after_the_other)
 	fake_say_redirect(fake, 1, ZARIS_REDIRECT_NONE, 6000, -1);
 	first = fake_get(batch, "1:a");
 	fake_advance(fake, 30 * MS);
-	second = fake_get(batch, "6000:b");	/* rides */
+	second = fake_get(batch, "6000:b"); /* rides */
 	fake_advance(fake, 10 * MS);
 	CHECK_INT(1, fake->n_fetched);
 	run();
@@ -862,8 +885,8 @@ TEST(refreshes_one_after_the_other)
 TEST(a_deadline_ends_what_hangs)
 {
 	ZarisOperation *get,
-			   *put,
-			   *other;
+		*put,
+		*other;
 
 	begin();
 	warm_and_rest();
@@ -875,10 +898,10 @@ TEST(a_deadline_ends_what_hangs)
 	CHECK_INT((int64_t) (fake->now_us + 500 * MS), zaris_batch_deadline(batch));
 	run();
 	check_status(ZARIS_DEADLINE_EXCEEDED, get);
-	check_status(ZARIS_OUTCOME_UNKNOWN, put);	/* it was sent (I8) */
+	check_status(ZARIS_OUTCOME_UNKNOWN, put); /* it was sent (I8) */
 	check_status(ZARIS_OK, other);
 	CHECK(elapsed_ms(get) >= 500 && elapsed_ms(get) <= 501);
-	CHECK(fake->n_disconnects >= 1);	/* I10 */
+	CHECK(fake->n_disconnects >= 1); /* I10 */
 
 	/* The client is as good as new. */
 	fake->nodes[0].hangs = false;
@@ -894,7 +917,7 @@ TEST(a_deadline_ends_what_hangs)
 TEST(a_deadline_with_a_silent_driver)
 {
 	ZarisOperation *get,
-			   *put;
+		*put;
 
 	begin();
 	warm_and_rest();
@@ -934,7 +957,7 @@ TEST(an_answer_that_came_is_taken_before_the_deadline)
 	get = fake_get(batch, "1:a");
 	zaris_batch_set_deadline(batch, fake->now_us + 1 * MS);
 	fake_turn(fake);
-	fake->now_us += 3600 * UINT64_C(1000000);	/* an hour in which nobody turned */
+	fake->now_us += 3600 * UINT64_C(1000000); /* an hour in which nobody turned */
 	fake_turn(fake);
 	check_status(ZARIS_OK, get);
 	end();
@@ -967,7 +990,19 @@ TEST(a_deadline_in_a_backoff)
 	run();
 	check_status(ZARIS_DEADLINE_EXCEEDED, op);
 	CHECK(elapsed_ms(op) <= 22);
-	CHECK_INT(2, fake->n_log);	/* nothing was sent past it */
+	CHECK_INT(2, fake->n_log);
+
+	/* Both the backoff and the deadline are over when the client is turned again: nothing is sent any more. */
+	zaris_batch_reset(batch);
+	zaris_batch_set_deadline(batch, ZARIS_NO_DEADLINE);
+	fake_say(fake, 0, ZARIS_UNAVAILABLE, ZARIS_OUTCOME_REJECTED, "BUSY");
+	op = fake_get(batch, "1:a");
+	fake_advance(fake, MS);
+	zaris_batch_set_deadline(batch, fake->now_us + 20 * MS);
+	fake->now_us += 500 * MS;
+	run();
+	check_status(ZARIS_DEADLINE_EXCEEDED, op);
+	CHECK_INT(3, fake->n_log);
 	end();
 }
 
@@ -988,9 +1023,9 @@ TEST(a_deadline_in_the_wait_for_a_map)
 
 TEST(a_deadline_is_one_batch_s)
 {
-	ZarisBatch *other;
+	ZarisBatch	   *other;
 	ZarisOperation *mine,
-			   *theirs;
+		*theirs;
 
 	begin();
 	warm_and_rest();
@@ -1022,9 +1057,9 @@ TEST(a_deadline_is_one_batch_s)
 TEST(a_lost_reply_taints)
 {
 	ZarisOperation *absent,
-			   *cas,
-			   *present,
-			   *read;
+		*cas,
+		*present,
+		*read;
 
 	begin();
 	warm_and_rest();
@@ -1042,7 +1077,7 @@ TEST(a_lost_reply_taints)
 	check_status(ZARIS_OUTCOME_UNKNOWN, absent);
 	check_status(ZARIS_OUTCOME_UNKNOWN, cas);
 	CHECK_INT(ZARIS_CONFLICT, cas->last_status);
-	check_status(ZARIS_OUTCOME_UNKNOWN, present);	/* not found: it never was there, or is gone */
+	check_status(ZARIS_OUTCOME_UNKNOWN, present); /* not found: it never was there, or is gone */
 	check_status(ZARIS_OK, read);
 	end();
 }
@@ -1072,7 +1107,7 @@ TEST(not_sent_never_taints)
 	fake->nodes[0].dead = true;
 	cas = fake_put_op(batch, "1:a", "w", ZARIS_IF_MATCH_VERSION, 1);
 	fake_advance(fake, 50 * MS);
-	CHECK_INT(1, cas->attempts);	/* but it is an attempt */
+	CHECK_INT(1, cas->attempts); /* but it is an attempt */
 	fake->nodes[0].dead = false;
 	fake_put(fake, 0, "1:a", "another's");
 	run();
@@ -1112,7 +1147,7 @@ make_all_states(ZarisBatch *in)
 	fake->nodes[1].hangs = true;
 	fake_get(in, "6000:b");
 	fake_put_op(in, "6000:x", "v", ZARIS_IF_ABSENT, 0);
-	fake_turn(fake);			/* sent */
+	fake_turn(fake); /* sent */
 	for (int i = 0; i < FAKE_NODES; i++)
 	{
 		fake->nodes[i].owner[12001] = -1;
@@ -1129,9 +1164,9 @@ TEST(batches_end_at_any_point)
 {
 	for (int broken = 0; broken <= 1; broken++)
 	{
-		ZarisBatch *other;
+		ZarisBatch	   *other;
 		ZarisOperation *op;
-		int			answered;
+		int				answered;
 
 		begin();
 		warm_and_rest();
@@ -1146,7 +1181,7 @@ TEST(batches_end_at_any_point)
 			zaris_batch_free(other);
 		CHECK_INT(1, fake->n_detached);
 		CHECK_INT(broken, fake->n_broken);
-		CHECK_INT(answered, fake->callbacks_at);	/* called nothing back */
+		CHECK_INT(answered, fake->callbacks_at); /* called nothing back */
 
 		/* Nothing of it is left: past its deadline, its backoff and all replies nothing happens. */
 		fake->nodes[1].hangs = false;
@@ -1193,9 +1228,9 @@ TEST(batches_end_at_every_moment)
 TEST(the_client_closes_with_everything_open)
 {
 	ZarisScanRequest request = {0};
-	ZarisBatch *other;
-	ZarisScan  *scan;
-	ZarisRecord record;
+	ZarisBatch		*other;
+	ZarisScan		*scan;
+	ZarisRecord		 record;
 
 	begin();
 	warm_and_rest();
@@ -1206,7 +1241,7 @@ TEST(the_client_closes_with_everything_open)
 	other = zaris_batch_create(client);
 	make_all_states(other);
 	zaris_client_want_map(client, 99);
-	fake_close(fake, client);	/* batches and scan go with it */
+	fake_close(fake, client); /* batches and scan go with it */
 }
 
 TEST(a_free_batch_in_a_wait_for_others)
@@ -1237,7 +1272,7 @@ TEST(everything_ends_exactly_once)
 	for (int seed = 1; seed <= 10; seed++)
 	{
 		ZarisOperation *op[2000];
-		uint64_t	operations;
+		uint64_t		operations;
 
 		begin_with(4, ZARIS_MAX_SLOTS, 2);
 		fake->random_state = (uint64_t) seed;
@@ -1249,9 +1284,9 @@ TEST(everything_ends_exactly_once)
 		zaris_batch_set_deadline(batch, fake->now_us + 900 * MS);
 		for (int step = 0; step < 60; step++)
 		{
-			FakeNode   *node = &fake->nodes[(seed + step) % 4];
-			int			slot = (step * 131) % ZARIS_MAX_SLOTS;
-			int			from = fake->nodes[0].owner[slot];
+			FakeNode *node = &fake->nodes[(seed + step) % 4];
+			int		  slot = (step * 131) % ZARIS_MAX_SLOTS;
+			int		  from = fake->nodes[0].owner[slot];
 
 			node->dead = step % 7 == 0;
 			node->hangs = step % 11 == 0;
@@ -1269,11 +1304,11 @@ TEST(everything_ends_exactly_once)
 			CHECK(op[i]->status < ZARIS_STATUS_COUNT);
 			if (op[i]->status == ZARIS_OK && op[i]->kind == ZARIS_OP_PUT)
 			{
-				bool		found = false;
+				bool found = false;
 
 				for (int n = 0; n < 4; n++)
 					found |= fake_find(fake, n, keys[i]) != NULL;
-				CHECK(found);	/* what is acknowledged is there */
+				CHECK(found); /* what is acknowledged is there */
 			}
 		}
 		end();
@@ -1316,7 +1351,7 @@ TEST(at_a_node_there_is_one_attempt)
 	check_status(ZARIS_CONNECT_ERROR, op);
 	CHECK_INT(1, op->attempts);
 	fake_advance(fake, 10 * MS);
-	CHECK_INT(1, fake->n_fetched);	/* but the map learns of it */
+	CHECK_INT(1, fake->n_fetched); /* but the map learns of it */
 	CHECK(!zaris_address_equal(&fake->fetched[0], &fake->nodes[1].address));
 	end();
 }
@@ -1330,13 +1365,13 @@ TEST(memory_of_a_batch)
 	other = zaris_batch_create(client);
 	for (int round = 0; round < 3; round++)
 	{
-		char	   *large;
+		char *large;
 
 		first = zaris_batch_alloc(other, 1);
 		CHECK(((uintptr_t) first & 15) == 0);
 		for (int i = 0; i < 5000; i++)
 		{
-			char	   *memory = zaris_batch_alloc(other, (size_t) (i % 700));
+			char *memory = zaris_batch_alloc(other, (size_t) (i % 700));
 
 			CHECK(memory != NULL && ((uintptr_t) memory & 15) == 0);
 			memset(memory, 1, (size_t) (i % 700));
@@ -1356,10 +1391,10 @@ TEST(memory_of_a_batch)
 
 TEST(a_driver_of_another_version)
 {
-	ZarisStoreDriver strange = {0};
+	ZarisStoreDriver   strange = {0};
 	ZarisClientOptions options = {0};
-	ZarisHost	host = {0};
-	const char *problem = NULL;
+	ZarisHost		   host = {0};
+	const char		  *problem = NULL;
 
 	strange.version = ZARIS_STORE_VERSION + 1;
 	CHECK(zaris_client_open(&strange, &options, &host, NULL, &problem) == NULL);
@@ -1376,6 +1411,7 @@ main(void)
 	RUN(many_moved_make_one_refresh);
 	RUN(ask_is_followed_with_asking_and_leaves_the_map);
 	RUN(two_nodes_that_point_at_each_other);
+	RUN(the_map_decides_after_a_revisit);
 	RUN(an_endless_loop_ends);
 	RUN(asked_back_and_forth);
 	RUN(a_node_that_redirects_to_itself);

@@ -8,22 +8,22 @@
 
 #include "stores/lmdb/datafile.h"
 
-#define AT_FLAGS		10
-#define AT_MAGIC		16
-#define AT_VERSION		20
-#define AT_PAGE_SIZE	40
-#define AT_LAST_PAGE	136
-#define AT_TRANSACTION	144
+#define AT_FLAGS	   10
+#define AT_MAGIC	   16
+#define AT_VERSION	   20
+#define AT_PAGE_SIZE   40
+#define AT_LAST_PAGE   136
+#define AT_TRANSACTION 144
 
 static const char *directory;
-static long page_size;
+static long		   page_size;
 
 /* files in memory */
 
 typedef struct Image
 {
-	char	   *data;
-	size_t		len;
+	char  *data;
+	size_t len;
 } Image;
 
 static Image
@@ -46,7 +46,7 @@ load(const char *path)
 static void
 save(const char *path, const char *data, size_t len)
 {
-	int			fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
 	CHECK(fd >= 0 && write(fd, data, len) == (ssize_t) len);
 	close(fd);
@@ -64,8 +64,8 @@ plant(const char *name, const char *data, size_t len)
 static bool
 is_unchanged(const char *name, const char *data, size_t len)
 {
-	Image		now = load(path_of(path_of(directory, name), "data.mdb"));
-	bool		same = now.len == len && (len == 0 || memcmp(now.data, data, len) == 0);
+	Image now = load(path_of(path_of(directory, name), "data.mdb"));
+	bool  same = now.len == len && (len == 0 || memcmp(now.data, data, len) == 0);
 
 	free(now.data);
 	return same;
@@ -75,17 +75,14 @@ is_unchanged(const char *name, const char *data, size_t len)
 static void
 check_refused(const char *name, const char *data, size_t len, const char *words, int line)
 {
-	Store		store;
-	bool		opened;
+	Store store;
+	bool  opened;
 
 	plant(name, data, len);
 	opened = open_store(&store, directory, name);
-	checks++;
-	if (opened || strstr(store.problem, words) == NULL || !is_unchanged(name, data, len))
-	{
-		failures++;
-		fprintf(stderr, "line %d: %s\n", line, opened ? "was opened" : store.problem);
-	}
+	if ((opened || strstr(store.problem, words) == NULL || !is_unchanged(name, data, len)) &&
+		test_complain(__FILE__, line))
+		printf("%s\n", opened ? "was opened" : store.problem);
 	if (opened)
 		close_store(&store);
 }
@@ -94,19 +91,19 @@ check_refused(const char *name, const char *data, size_t len, const char *words,
 static Image
 good_image(const char *name, int n)
 {
-	Store		store;
-	char		keys[400][16];
-	char		value[300];
-	Image		image;
+	Store store;
+	char  keys[400][16];
+	char  value[300];
+	Image image;
 
 	memset(value, 'v', sizeof(value));
 	must_open(&store, directory, name);
 	for (int i = 0; i < n; i++)
 	{
-		ZarisOperation *operation = new_operation(&store, ZARIS_OP_PUT, (ZarisBytes) {keys[i], 4});
+		ZarisOperation *operation = new_operation(&store, ZARIS_OP_PUT, (ZarisBytes){keys[i], 4});
 
 		snprintf(keys[i], sizeof(keys[i]), "k%03d", i);
-		operation->value = (ZarisBytes) {value, sizeof(value)};
+		operation->value = (ZarisBytes){value, sizeof(value)};
 		zaris_batch_submit(store.batch, operation);
 	}
 	wait_store(&store);
@@ -115,11 +112,10 @@ good_image(const char *name, int n)
 	return image;
 }
 
-static void
-test_not_ours(void)
+TEST(files_of_other_kinds)
 {
-	char		zeros[20000] = {0};
-	char		text[20000];
+	char zeros[20000] = {0};
+	char text[20000];
 
 	memset(text, 'x', sizeof(text));
 	check_refused("bad", "", 0, "is not an LMDB file", __LINE__);
@@ -128,10 +124,9 @@ test_not_ours(void)
 	check_refused("bad", zeros, sizeof(zeros), "is not an LMDB file", __LINE__);
 }
 
-static void
-test_places(void)
+TEST(what_lies_where_a_store_should)
 {
-	Store		store;
+	Store store;
 
 	/* Somebody removed the data file: that is a loss, and not a new store. */
 	free(good_image("lost", 3).data);
@@ -143,7 +138,7 @@ test_places(void)
 	/* Nothing at all in it: nothing was lost. */
 	mkdir(path_of(directory, "empty"), 0700);
 	must_open(&store, directory, "empty");
-	CHECK_STATUS(put(&store, bytes("k"), bytes("v"))->status, ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, put(&store, bytes("k"), bytes("v"))->status);
 	close_store(&store);
 
 	save(path_of(directory, "file"), "x", 1);
@@ -161,19 +156,18 @@ test_places(void)
 	mkdir(path_of(directory, ".fresh.new"), 0700);
 	save(path_of(directory, ".fresh.new/data.mdb"), "half", 4);
 	must_open(&store, directory, "fresh");
-	CHECK_STATUS(put(&store, bytes("k"), bytes("v"))->status, ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, put(&store, bytes("k"), bytes("v"))->status);
 	close_store(&store);
 	CHECK(access(path_of(directory, ".fresh.new"), F_OK) != 0);
 }
 
 /* Headers with one thing wrong in them */
-static void
-test_headers(void)
+TEST(headers_with_one_thing_wrong)
 {
-	Image		good = good_image("head", 20);
-	char	   *data = malloc(good.len);
-	uint32_t	number;
-	uint64_t	large;
+	Image	 good = good_image("head", 20);
+	char	*data = malloc(good.len);
+	uint32_t number;
+	uint64_t large;
 
 	memcpy(data, good.data, good.len);
 	number = 2;
@@ -219,9 +213,9 @@ test_headers(void)
 static int
 read_all(const char *name, int n)
 {
-	Store		store;
+	Store			 store;
 	ZarisPageRequest request = {.record = ZARIS_RECORD_STRING, .want = ZARIS_WANT_VALUE, .count = 10000};
-	ZarisOperation *operation;
+	ZarisOperation	*operation;
 
 	if (!open_store(&store, directory, name))
 		return 1;
@@ -237,7 +231,7 @@ read_all(const char *name, int n)
 static int
 read_all_in_child(const char *name, int n)
 {
-	pid_t		child;
+	pid_t child;
 
 	fflush(NULL);
 	child = fork();
@@ -247,15 +241,14 @@ read_all_in_child(const char *name, int n)
 }
 
 /* Cut at every page, and in the middle of some: refused, or everything is there. Never a SIGBUS. */
-static void
-test_cut(void)
+TEST(a_file_cut_anywhere)
 {
-	Image		good = good_image("cut", 200);
-	int			refused = 0;
+	Image good = good_image("cut", 200);
+	int	  refused = 0;
 
 	for (long len = (long) good.len; len >= page_size; len -= page_size / 2)
 	{
-		int			result;
+		int result;
 
 		plant("bad", good.data, (size_t) len);
 		result = read_all_in_child("bad", 200);
@@ -266,7 +259,7 @@ test_cut(void)
 			CHECK(is_unchanged("bad", good.data, (size_t) len));
 		}
 		if (len < (long) good.len - 3 * page_size)
-			CHECK_INT(result, 1);
+			CHECK_INT(1, result);
 	}
 	CHECK(refused > 10);
 	free(good.data);
@@ -276,28 +269,27 @@ test_cut(void)
  * A transaction that takes pages and gives them back leaves a file that ends before its last page, and is whole: it
  * must open.  Cut by a page more, it must not.
  */
-static void
-test_short_but_whole(void)
+TEST(a_short_file_that_is_whole)
 {
-	const size_t large = 1024 * 1024;
-	char	   *value = calloc(1, large);
+	const size_t	 large = 1024 * 1024;
+	char			*value = calloc(1, large);
 	ZarisLmdbProblem problem;
-	Store		store;
-	MDB_envinfo info;
-	Image		image;
-	int			fd;
+	Store			 store;
+	MDB_envinfo		 info;
+	Image			 image;
+	int				 fd;
 
 	free(good_image("short", 50).data);
 	must_open(&store, directory, "short");
 
 	/* Only once old pages wait to be used again does LMDB give new ones back. */
 	for (int i = 0; i < 5; i++)
-		CHECK_STATUS(put_if(&store, bytes("k000"), bytes("v"), ZARIS_IF_PRESENT, 0)->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, put_if(&store, bytes("k000"), bytes("v"), ZARIS_IF_PRESENT, 0)->status);
 	for (int i = 0; i < 2; i++)
 	{
 		ZarisOperation *operation = new_operation(&store, i == 0 ? ZARIS_OP_PUT : ZARIS_OP_DELETE, bytes("large"));
 
-		operation->value = (ZarisBytes) {value, large};
+		operation->value = (ZarisBytes){value, large};
 		operation->precondition = i == 0 ? ZARIS_IF_ABSENT : ZARIS_IF_PRESENT;
 		zaris_batch_submit(store.batch, operation);
 	}
@@ -310,91 +302,154 @@ test_short_but_whole(void)
 	}
 	close_store(&store);
 	image = load(path_of(directory, "short/data.mdb"));
-	CHECK(image.len < (info.me_last_pgno + 1) * (size_t) page_size);	/* else this tests nothing */
-	CHECK_INT(read_all_in_child("short", 50), 0);
+	CHECK(image.len < (info.me_last_pgno + 1) * (size_t) page_size); /* else this tests nothing */
+	CHECK_INT(0, read_all_in_child("short", 50));
 
 	fd = open(path_of(directory, "short/data.mdb"), O_RDONLY);
 	CHECK(zaris_lmdb_datafile_check(fd, "short", &problem));
 	close(fd);
 	for (int i = 1; i < 10; i++)
 	{
-		int			result;
+		int result;
 
 		plant("bad", image.data, image.len - (size_t) (i * page_size));
 		result = read_all_in_child("bad", 50);
 		CHECK(result == 0 || result == 1);
 		if (i >= 8)
-			CHECK_INT(result, 1);
+			CHECK_INT(1, result);
 	}
 	free(image.data);
 	free(value);
+}
+
+/*
+ * The same with a list of free pages that is a tree of several pages: while a reader is there, every transaction adds an
+ * entry.  The room of a large value that came and went lies at the end, and is free.
+ */
+static size_t
+make_deep_free_list(const char *name)
+{
+	const size_t		  large = 1024 * 1024;
+	char				 *value = calloc(1, large);
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment;
+	MDB_stat			  stat;
+	MDB_txn				 *reader;
+	Store				  store;
+
+	free(good_image(name, 50).data);
+	must_open(&store, directory, name);
+	environment = zaris_lmdb_acquire(directory, name, &problem);
+	CHECK_INT(0, mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &reader));
+	for (int i = 0; i < 200; i++)
+	{
+		put_if(&store, bytes("k000"), bytes("v"), ZARIS_IF_PRESENT, 0);
+		zaris_batch_reset(store.batch);
+	}
+	put(&store, bytes("large"), (ZarisBytes){value, large});
+	delete_if(&store, bytes("large"), ZARIS_IF_PRESENT, 0);
+	mdb_txn_abort(reader);
+
+	/* Each transaction takes an old entry's pages and adds an entry, so in the end nothing lies at the end any more. */
+	for (int i = 0; i < 400; i++)
+	{
+		put_if(&store, (ZarisBytes){&"k000k010k020k030k040"[i % 5 * 4], 4}, bytes("v"), ZARIS_IF_PRESENT, 0);
+		zaris_batch_reset(store.batch);
+	}
+	CHECK_INT(0, mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &reader));
+	mdb_stat(reader, 0, &stat);
+	mdb_txn_abort(reader);
+	zaris_lmdb_release(environment);
+	close_store(&store);
+	free(value);
+	return stat.ms_depth;
+}
+
+TEST(a_deep_list_of_free_pages)
+{
+	Image image;
+	long  whole = 0;
+
+	CHECK(make_deep_free_list("deep") >= 2); /* else this tests nothing */
+	image = load(path_of(directory, "deep/data.mdb"));
+	for (long pages = (long) image.len / page_size; pages > 2; pages -= 16)
+	{
+		int result;
+
+		plant("bad", image.data, (size_t) (pages * page_size));
+		result = read_all_in_child("bad", 50);
+		CHECK(result == 0 || result == 1);
+		whole += result == 0;
+	}
+	CHECK(whole > 10 && whole < (long) image.len / page_size / 16);
+	free(image.data);
 }
 
 /* An LMDB file, and a good one, that another program made */
 static void
 write_lmdb(const char *name, const char *database, const char *key, MDB_val value)
 {
-	MDB_env    *env;
-	MDB_txn    *txn;
-	MDB_dbi		dbi;
-	MDB_val		mdb_key = {strlen(key), (void *) key};
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi	 dbi;
+	MDB_val	 mdb_key = {strlen(key), (void *) key};
 
 	remove_tree(path_of(directory, name));
 	mkdir(path_of(directory, name), 0700);
-	CHECK_INT(mdb_env_create(&env), 0);
+	CHECK_INT(0, mdb_env_create(&env));
 	mdb_env_set_maxdbs(env, 4);
-	CHECK_INT(mdb_env_open(env, path_of(directory, name), 0, 0600), 0);
-	CHECK_INT(mdb_txn_begin(env, NULL, 0, &txn), 0);
-	CHECK_INT(mdb_dbi_open(txn, database, MDB_CREATE, &dbi), 0);
-	CHECK_INT(mdb_put(txn, dbi, &mdb_key, &value, 0), 0);
-	CHECK_INT(mdb_txn_commit(txn), 0);
+	CHECK_INT(0, mdb_env_open(env, path_of(directory, name), 0, 0600));
+	CHECK_INT(0, mdb_txn_begin(env, NULL, 0, &txn));
+	CHECK_INT(0, mdb_dbi_open(txn, database, MDB_CREATE, &dbi));
+	CHECK_INT(0, mdb_put(txn, dbi, &mdb_key, &value, 0));
+	CHECK_INT(0, mdb_txn_commit(txn));
 	mdb_env_close(env);
 }
 
 static void
 check_foreign(const char *name, const char *words, int line)
 {
-	Image		image = load(path_of(path_of(directory, name), "data.mdb"));
+	Image image = load(path_of(path_of(directory, name), "data.mdb"));
 
 	check_refused("bad", image.data, image.len, words, line);
 	free(image.data);
 }
 
-static void
-test_foreign(void)
+TEST(files_of_other_programs_and_formats)
 {
 	static const char newer[] = "zarisfdw\2\0\0\0\0\0\0\0 and what a newer format has";
 	static const char nothing[] = "zarisfdw\0\0\0\0\0\0\0\0";
 	static const char this_one[] = "zarisfdw\1\0\0\0\0\0\0\0";
 
-	write_lmdb("other", NULL, "some key", (MDB_val) {4, "text"});
+	write_lmdb("other", NULL, "some key", (MDB_val){4, "text"});
 	check_foreign("other", "belongs to another program", __LINE__);
-	write_lmdb("other", "accounts", "format", (MDB_val) {4, "text"});
+	write_lmdb("other", "accounts", "format", (MDB_val){4, "text"});
 	check_foreign("other", "belongs to another program", __LINE__);
-	write_lmdb("other", NULL, "zaris_meta", (MDB_val) {4, "text"});
+	write_lmdb("other", NULL, "zaris_meta", (MDB_val){4, "text"});
 	check_foreign("other", "belongs to another program", __LINE__);
-	write_lmdb("other", "zaris_meta", "format", (MDB_val) {4, "text"});
+	write_lmdb("other", "zaris_meta", "format", (MDB_val){4, "text"});
 	check_foreign("other", "belongs to another program", __LINE__);
-	write_lmdb("other", "zaris_meta", "other", (MDB_val) {sizeof(this_one) - 1, (void *) this_one});
+	write_lmdb("other", "zaris_meta", "format", (MDB_val){16, "sixteen letters."});
 	check_foreign("other", "belongs to another program", __LINE__);
-	write_lmdb("other", "zaris_meta", "format", (MDB_val) {sizeof(newer) - 1, (void *) newer});
+	write_lmdb("other", "zaris_meta", "other", (MDB_val){sizeof(this_one) - 1, (void *) this_one});
+	check_foreign("other", "belongs to another program", __LINE__);
+	write_lmdb("other", "zaris_meta", "format", (MDB_val){sizeof(newer) - 1, (void *) newer});
 	check_foreign("other", "has format 2, which is newer", __LINE__);
-	write_lmdb("other", "zaris_meta", "format", (MDB_val) {sizeof(nothing) - 1, (void *) nothing});
+	write_lmdb("other", "zaris_meta", "format", (MDB_val){sizeof(nothing) - 1, (void *) nothing});
 	check_foreign("other", "is damaged", __LINE__);
-	write_lmdb("other", "zaris_meta", "format", (MDB_val) {sizeof(this_one) - 1, (void *) this_one});
+	write_lmdb("other", "zaris_meta", "format", (MDB_val){sizeof(this_one) - 1, (void *) this_one});
 	check_foreign("other", "are damaged", __LINE__);
 }
 
 /* Pages of a good file overwritten: whatever happens then is an answer, not a crash by an assertion of LMDB. */
-static void
-test_zeroed_pages(void)
+TEST(zeroed_pages)
 {
-	Image		good = good_image("zeroed", 100);
-	char	   *data = malloc(good.len);
+	Image good = good_image("zeroed", 100);
+	char *data = malloc(good.len);
 
 	for (size_t at = 2 * (size_t) page_size; at < good.len; at += (size_t) page_size)
 	{
-		int			result;
+		int result;
 
 		memcpy(data, good.data, good.len);
 		memset(data + at, 0, (size_t) page_size);
@@ -411,14 +466,15 @@ main(void)
 {
 	page_size = sysconf(_SC_PAGESIZE);
 	directory = make_test_directory();
-	test_not_ours();
-	test_places();
+	RUN(files_of_other_kinds);
+	RUN(what_lies_where_a_store_should);
 	if (sizeof(size_t) == 8)
-		test_headers();
-	test_cut();
-	test_short_but_whole();
-	test_foreign();
-	test_zeroed_pages();
+		RUN(headers_with_one_thing_wrong);
+	RUN(a_file_cut_anywhere);
+	RUN(a_short_file_that_is_whole);
+	RUN(a_deep_list_of_free_pages);
+	RUN(files_of_other_programs_and_formats);
+	RUN(zeroed_pages);
 	remove_tree(test_directory);
-	return finish_test("test_lmdb_datafile");
+	return test_end();
 }

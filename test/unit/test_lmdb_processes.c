@@ -7,20 +7,24 @@
 #include "lmdb_support.h"
 
 #include <sys/file.h>
-#include <time.h>
+#include <sys/prctl.h>
 
 static const char *directory;
 
 /* A child that runs work() and exits with its result. */
 static pid_t
-start(int (*work) (int number), int number)
+start(int (*work)(int number), int number)
 {
-	pid_t		child;
+	pid_t child;
 
 	fflush(NULL);
 	child = fork();
 	if (child == 0)
+	{
+		/* A test that is broken off leaves nobody behind. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(work(number));
+	}
 	return child;
 }
 
@@ -40,7 +44,7 @@ wait_until(volatile int *value, int at_least)
 static ZarisBytes
 numbered(char room[16], const char *prefix, int number)
 {
-	return (ZarisBytes) {room, (size_t) snprintf(room, 16, "%s%06d", prefix, number)};
+	return (ZarisBytes){room, (size_t) snprintf(room, 16, "%s%06d", prefix, number)};
 }
 
 /* many make the same new store */
@@ -48,8 +52,8 @@ numbered(char room[16], const char *prefix, int number)
 static int
 make_and_put(int number)
 {
-	Store		store;
-	char		key[16];
+	Store store;
+	char  key[16];
 
 	if (!open_store(&store, directory, "race"))
 	{
@@ -62,20 +66,19 @@ make_and_put(int number)
 	return 0;
 }
 
-static void
-test_creation_race(void)
+TEST(many_make_the_same_store)
 {
-	pid_t		children[8];
-	Store		store;
-	char		key[16];
+	pid_t children[8];
+	Store store;
+	char  key[16];
 
 	for (int i = 0; i < 8; i++)
 		children[i] = start(make_and_put, i);
 	for (int i = 0; i < 8; i++)
-		CHECK_INT(wait_child(children[i]), 0);
+		CHECK_INT(0, wait_child(children[i]));
 	must_open(&store, directory, "race");
 	for (int i = 0; i < 8; i++)
-		CHECK_STATUS(get(&store, numbered(key, "k", i))->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, get(&store, numbered(key, "k", i))->status);
 	close_store(&store);
 }
 
@@ -86,15 +89,15 @@ static volatile int *turn;
 static int
 grow_in_child(int number)
 {
-	Store		store;
-	char	   *value = calloc(1, 100000);
-	char		key[16];
+	Store store;
+	char *value = calloc(1, 100000);
+	char  key[16];
 
 	must_open(&store, directory, "grown");
 	wait_until(turn, 1);
 	for (int i = 0; i < 200; i++)
 	{
-		if (put(&store, numbered(key, "c", i), (ZarisBytes) {value, 100000})->status != ZARIS_OK)
+		if (put(&store, numbered(key, "c", i), (ZarisBytes){value, 100000})->status != ZARIS_OK)
 			return 1;
 		zaris_batch_reset(store.batch);
 	}
@@ -111,36 +114,35 @@ grow_in_child(int number)
 	return 0;
 }
 
-static void
-test_growth_by_others(void)
+TEST(growth_by_others)
 {
 	ZarisLmdbTuning usual = zaris_lmdb_tuning;
-	char	   *value = calloc(1, 200000);
-	Store		store;
-	pid_t		child;
-	char		key[16];
+	char		   *value = calloc(1, 200000);
+	Store			store;
+	pid_t			child;
+	char			key[16];
 
 	zaris_lmdb_tuning.map_size = 1024 * 1024;
 	turn = shared_memory(sizeof(int));
 	child = start(grow_in_child, 0);
 	must_open(&store, directory, "grown");
-	CHECK_STATUS(get(&store, bytes("none"))->status, ZARIS_NOT_FOUND);
+	CHECK_STATUS(ZARIS_NOT_FOUND, get(&store, bytes("none"))->status);
 	*turn = 1;
 	wait_until(turn, 2);
 
 	/* What lies beyond this process' map is there all the same, for reading and for writing. */
 	for (int i = 0; i < 200; i++)
 	{
-		CHECK_STATUS(get(&store, numbered(key, "c", i))->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, get(&store, numbered(key, "c", i))->status);
 		zaris_batch_reset(store.batch);
 	}
 	for (int i = 0; i < 200; i++)
 	{
-		CHECK_STATUS(put(&store, numbered(key, "p", i), (ZarisBytes) {value, 200000})->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, put(&store, numbered(key, "p", i), (ZarisBytes){value, 200000})->status);
 		zaris_batch_reset(store.batch);
 	}
 	*turn = 3;
-	CHECK_INT(wait_child(child), 0);
+	CHECK_INT(0, wait_child(child));
 	close_store(&store);
 	zaris_lmdb_tuning = usual;
 	free(value);
@@ -151,14 +153,14 @@ test_growth_by_others(void)
 static int
 increment(int number)
 {
-	Store		store;
+	Store store;
 
 	must_open(&store, directory, "counter");
 	for (int done = 0; done < 100;)
 	{
 		ZarisOperation *operation = get(&store, bytes("n"));
-		char		text[16];
-		int			n;
+		char			text[16];
+		int				n;
 
 		if (operation->status != ZARIS_OK)
 			return 1;
@@ -176,11 +178,10 @@ increment(int number)
 	return 0;
 }
 
-static void
-test_increments(void)
+TEST(increments_by_compare_and_set)
 {
-	pid_t		children[4];
-	Store		store;
+	pid_t children[4];
+	Store store;
 
 	must_open(&store, directory, "counter");
 	put(&store, bytes("n"), bytes("0"));
@@ -188,7 +189,7 @@ test_increments(void)
 	for (int i = 0; i < 4; i++)
 		children[i] = start(increment, i);
 	for (int i = 0; i < 4; i++)
-		CHECK_INT(wait_child(children[i]), 0);
+		CHECK_INT(0, wait_child(children[i]));
 	must_open(&store, directory, "counter");
 	CHECK(same_bytes(get(&store, bytes("n"))->result, bytes("400")));
 	close_store(&store);
@@ -209,20 +210,20 @@ fill_value(char *value, size_t size, int number)
 static int
 write_for_ever(int number)
 {
-	Store		store;
-	char		key[16];
-	char		value[9000];
+	Store store;
+	char  key[16];
+	char  value[9000];
 
 	must_open(&store, directory, "killed");
 	for (int i = *acknowledged;; i++)
 	{
-		size_t		size = (size_t) (i * 37) % sizeof(value);
+		size_t size = (size_t) (i * 37) % sizeof(value);
 
 		fill_value(value, size, i);
 
 		/* The one that was in flight when its predecessor died may be there. */
-		if (put(&store, numbered(key, "k", i), (ZarisBytes) {value, size})->status != ZARIS_OK &&
-			put_if(&store, numbered(key, "k", i), (ZarisBytes) {value, size}, ZARIS_IF_PRESENT, 0)->status != ZARIS_OK)
+		if (put(&store, numbered(key, "k", i), (ZarisBytes){value, size})->status != ZARIS_OK &&
+			put_if(&store, numbered(key, "k", i), (ZarisBytes){value, size}, ZARIS_IF_PRESENT, 0)->status != ZARIS_OK)
 			return 1;
 		*acknowledged = i + 1;
 		zaris_batch_reset(store.batch);
@@ -233,37 +234,36 @@ write_for_ever(int number)
 static void
 check_acknowledged(Store *store)
 {
-	char		key[16];
-	char		value[9000];
-	int			n = *acknowledged;
+	char key[16];
+	char value[9000];
+	int	 n = *acknowledged;
 
 	for (int i = 0; i <= n; i++)
 	{
 		ZarisOperation *operation = get(store, numbered(key, "k", i));
-		size_t		size = (size_t) (i * 37) % sizeof(value);
+		size_t			size = (size_t) (i * 37) % sizeof(value);
 
 		fill_value(value, size, i);
 		if (i < n)
-			CHECK_STATUS(operation->status, ZARIS_OK);
+			CHECK_STATUS(ZARIS_OK, operation->status);
 		else if (operation->status == ZARIS_NOT_FOUND)
-			continue;			/* the last one: there or not, but nothing in between */
-		CHECK(same_bytes(operation->result, (ZarisBytes) {value, size}));
+			continue; /* the last one: there or not, but nothing in between */
+		CHECK(same_bytes(operation->result, (ZarisBytes){value, size}));
 		zaris_batch_reset(store->batch);
 	}
 }
 
-static void
-test_kill(void)
+TEST(killed_writers)
 {
 	ZarisLmdbTuning usual = zaris_lmdb_tuning;
-	Store		watcher;
+	Store			watcher;
 
 	zaris_lmdb_tuning.map_size = 1024 * 1024;
 	acknowledged = shared_memory(sizeof(int));
 	for (int round = 0; round < 20; round++)
 	{
-		int			before = *acknowledged;
-		pid_t		child = start(write_for_ever, 0);
+		int	  before = *acknowledged;
+		pid_t child = start(write_for_ever, 0);
 
 		/* Odd rounds: this process has it open too, and must get the dead one's lock. */
 		if (round % 2 == 1)
@@ -271,12 +271,12 @@ test_kill(void)
 		wait_until(acknowledged, before + 1);
 		usleep((useconds_t) (test_random(NULL) % 30000));
 		kill(child, SIGKILL);
-		CHECK_INT(wait_child(child), -SIGKILL);
+		CHECK_INT(-SIGKILL, wait_child(child));
 		CHECK(*acknowledged > before);
 		if (round % 2 == 0)
 			must_open(&watcher, directory, "killed");
 		check_acknowledged(&watcher);
-		CHECK_STATUS(put_if(&watcher, bytes("k000000"), (ZarisBytes) {"", 0}, ZARIS_IF_PRESENT, 0)->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, put_if(&watcher, bytes("k000000"), (ZarisBytes){"", 0}, ZARIS_IF_PRESENT, 0)->status);
 		close_store(&watcher);
 	}
 	zaris_lmdb_tuning = usual;
@@ -286,11 +286,11 @@ test_kill(void)
 static int
 die_in_transaction(int number)
 {
-	ZarisLmdbProblem problem;
+	ZarisLmdbProblem	  problem;
 	ZarisLmdbEnvironment *environment = zaris_lmdb_acquire(directory, "inside", &problem);
-	MDB_val		key = {2, "kx"};
-	MDB_val		value = {1, "v"};
-	MDB_txn    *txn;
+	MDB_val				  key = {2, "kx"};
+	MDB_val				  value = {1, "v"};
+	MDB_txn				 *txn;
 
 	if (environment == NULL || !zaris_lmdb_begin(environment, true, &txn, &problem))
 		return 1;
@@ -300,16 +300,15 @@ die_in_transaction(int number)
 	return 3;
 }
 
-static void
-test_death_in_transaction(void)
+TEST(death_inside_a_transaction)
 {
-	Store		store;
+	Store store;
 
 	must_open(&store, directory, "inside");
-	CHECK_STATUS(put(&store, bytes("a"), bytes("v"))->status, ZARIS_OK);
-	CHECK_INT(wait_child(start(die_in_transaction, 0)), -SIGKILL);
-	CHECK_STATUS(put(&store, bytes("b"), bytes("v"))->status, ZARIS_OK);
-	CHECK_STATUS(get(&store, bytes("x"))->status, ZARIS_NOT_FOUND);
+	CHECK_STATUS(ZARIS_OK, put(&store, bytes("a"), bytes("v"))->status);
+	CHECK_INT(-SIGKILL, wait_child(start(die_in_transaction, 0)));
+	CHECK_STATUS(ZARIS_OK, put(&store, bytes("b"), bytes("v"))->status);
+	CHECK_STATUS(ZARIS_NOT_FOUND, get(&store, bytes("x"))->status);
 	close_store(&store);
 }
 
@@ -321,7 +320,7 @@ static volatile int *reading;
 static int
 hold_slot(int number)
 {
-	Store		store;
+	Store store;
 
 	must_open(&store, directory, "readers");
 	if (get(&store, bytes("k"))->status != ZARIS_OK)
@@ -332,13 +331,12 @@ hold_slot(int number)
 	return 0;
 }
 
-static void
-test_readers_full(void)
+TEST(a_full_table_of_readers)
 {
 	ZarisLmdbTuning usual = zaris_lmdb_tuning;
-	pid_t		children[3];
-	Store		store;
-	Store		last;
+	pid_t			children[3];
+	Store			store;
+	Store			last;
 	ZarisOperation *operation;
 
 	zaris_lmdb_tuning.readers = 3;
@@ -352,17 +350,17 @@ test_readers_full(void)
 
 	/* Every slot belongs to somebody who lives. Writing needs none. */
 	operation = get(&store, bytes("k"));
-	CHECK_STATUS(operation->last_status, ZARIS_UNAVAILABLE);
+	CHECK_STATUS(ZARIS_UNAVAILABLE, operation->last_status);
 	CHECK(strstr(operation->error_text, "too many processes read it") != NULL);
-	CHECK_STATUS(put_if(&store, bytes("k"), bytes("w"), ZARIS_IF_PRESENT, 0)->status, ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, put_if(&store, bytes("k"), bytes("w"), ZARIS_IF_PRESENT, 0)->status);
 
 	/* A dead one's slot is taken over. */
 	kill(children[1], SIGKILL);
-	CHECK_INT(wait_child(children[1]), -SIGKILL);
-	CHECK_STATUS(get(&store, bytes("k"))->status, ZARIS_OK);
+	CHECK_INT(-SIGKILL, wait_child(children[1]));
+	CHECK_STATUS(ZARIS_OK, get(&store, bytes("k"))->status);
 	*may_end = 1;
-	CHECK_INT(wait_child(children[0]), 0);
-	CHECK_INT(wait_child(children[2]), 0);
+	CHECK_INT(0, wait_child(children[0]));
+	CHECK_INT(0, wait_child(children[2]));
 	close_store(&store);
 	zaris_lmdb_tuning = usual;
 
@@ -378,14 +376,13 @@ read_and_idle(int number)
 	return hold_slot(number);
 }
 
-static void
-test_idle_reader(void)
+TEST(an_idle_reader)
 {
 	char		value[3000] = {0};
 	struct stat before,
-				after;
-	Store		store;
-	pid_t		child;
+		after;
+	Store store;
+	pid_t child;
 
 	*may_end = *reading = 0;
 	must_open(&store, directory, "readers");
@@ -395,14 +392,64 @@ test_idle_reader(void)
 	{
 		if (i == 20)
 			stat(path_of(directory, "readers/data.mdb"), &before);
-		put_if(&store, bytes("k"), (ZarisBytes) {value, sizeof(value)}, ZARIS_IF_PRESENT, 0);
+		put_if(&store, bytes("k"), (ZarisBytes){value, sizeof(value)}, ZARIS_IF_PRESENT, 0);
 		zaris_batch_reset(store.batch);
 	}
 	stat(path_of(directory, "readers/data.mdb"), &after);
-	CHECK_INT(after.st_size, before.st_size);
+	CHECK_INT(before.st_size, after.st_size);
 	*may_end = 1;
-	CHECK_INT(wait_child(child), 0);
+	CHECK_INT(0, wait_child(child));
 	close_store(&store);
+}
+
+/* A reader that dies while it reads: before the map grows for it, its slot is cleared. */
+static int
+die_while_reading(int number)
+{
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment = zaris_lmdb_acquire(directory, "stale", &problem);
+	MDB_txn				 *txn;
+
+	if (environment == NULL || !zaris_lmdb_begin(environment, false, &txn, &problem))
+		return 1;
+	*reading = 1;
+	wait_until(may_end, 1);
+	raise(SIGKILL);
+	return 2;
+}
+
+TEST(a_reader_that_died)
+{
+	ZarisLmdbTuning		  usual = zaris_lmdb_tuning;
+	char				  value[3000] = {0};
+	ZarisLmdbProblem	  problem;
+	ZarisLmdbEnvironment *environment;
+	MDB_envinfo			  before,
+		after;
+	Store store;
+	pid_t child;
+
+	*may_end = *reading = 0;
+	zaris_lmdb_tuning.map_size = 1024 * 1024;
+	child = start(die_while_reading, 0);
+	wait_until(reading, 1);
+	must_open(&store, directory, "stale");
+	put(&store, bytes("k"), bytes("v"));
+	*may_end = 1;
+	CHECK_INT(-SIGKILL, wait_child(child));
+	environment = zaris_lmdb_acquire(directory, "stale", &problem);
+	mdb_env_info(environment->env, &before);
+	for (int i = 0; i < 400; i++)
+	{
+		CHECK_STATUS(ZARIS_OK, put_if(&store, bytes("k"), (ZarisBytes){value, 3000}, ZARIS_IF_PRESENT, 0)->status);
+		zaris_batch_reset(store.batch);
+	}
+	mdb_env_info(environment->env, &after);
+	CHECK((after.me_last_pgno + 100) * 4096 > before.me_mapsize); /* it did fill up: else this tests nothing */
+	CHECK_INT(before.me_mapsize, after.me_mapsize);
+	zaris_lmdb_release(environment);
+	close_store(&store);
+	zaris_lmdb_tuning = usual;
 }
 
 /* forks */
@@ -412,7 +459,7 @@ static Store inherited;
 static int
 use_inherited(int number)
 {
-	Store		own;
+	Store			own;
 	ZarisOperation *operation = put(&inherited, bytes("child"), bytes("v"));
 
 	if (operation->status != ZARIS_INVALID_REQUEST || strstr(operation->error_text, "parent process") == NULL)
@@ -423,21 +470,20 @@ use_inherited(int number)
 	if (get(&own, bytes("parent"))->status != ZARIS_OK)
 		return 3;
 	close_store(&own);
-	close_store(&inherited);	/* closes nothing of the parent's */
+	close_store(&inherited); /* closes nothing of the parent's */
 	return 0;
 }
 
-static void
-test_fork(void)
+TEST(forked_with_an_open_store)
 {
 	must_open(&inherited, directory, "forked");
-	CHECK_STATUS(put(&inherited, bytes("parent"), bytes("v"))->status, ZARIS_OK);
-	CHECK_STATUS(get(&inherited, bytes("parent"))->status, ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, put(&inherited, bytes("parent"), bytes("v"))->status);
+	CHECK_STATUS(ZARIS_OK, get(&inherited, bytes("parent"))->status);
 	for (int i = 0; i < 2; i++)
 	{
-		CHECK_INT(wait_child(start(use_inherited, i)), 0);
-		CHECK_STATUS(delete_if(&inherited, bytes("child"), ZARIS_IF_PRESENT, 0)->status, ZARIS_OK);
-		CHECK_STATUS(get(&inherited, bytes("parent"))->status, ZARIS_OK);
+		CHECK_INT(0, wait_child(start(use_inherited, i)));
+		CHECK_STATUS(ZARIS_OK, delete_if(&inherited, bytes("child"), ZARIS_IF_PRESENT, 0)->status);
+		CHECK_STATUS(ZARIS_OK, get(&inherited, bytes("parent"))->status);
 	}
 	close_store(&inherited);
 }
@@ -450,7 +496,7 @@ static volatile int *locked;
 static int
 hold_lock(int ms)
 {
-	int			fd = open(directory, O_RDONLY | O_DIRECTORY);
+	int fd = open(directory, O_RDONLY | O_DIRECTORY);
 
 	if (flock(fd, LOCK_EX) != 0)
 		return 1;
@@ -459,23 +505,22 @@ hold_lock(int ms)
 	return 0;
 }
 
-static void
-test_locked_directory(void)
+TEST(a_locked_directory)
 {
-	Store		store;
-	pid_t		child;
+	Store			store;
+	pid_t			child;
 	ZarisOperation *operation;
-	const char *problem;
+	const char	   *problem;
 
 	locked = shared_memory(sizeof(int));
 	child = start(hold_lock, 300);
 	wait_until(locked, 1);
-	CHECK_STATUS(zaris_lmdb_drop(directory, "nobody", &problem), ZARIS_UNAVAILABLE);
+	CHECK_STATUS(ZARIS_UNAVAILABLE, zaris_lmdb_drop(directory, "nobody", &problem));
 	must_open(&store, directory, "waits");
-	CHECK_INT(zaris_client_connections(store.client), 0);
-	CHECK_STATUS(put(&store, bytes("k"), bytes("v"))->status, ZARIS_OK);
-	CHECK_INT(zaris_client_connections(store.client), 1);
-	CHECK_INT(wait_child(child), 0);
+	CHECK_INT(0, zaris_client_connections(store.client));
+	CHECK_STATUS(ZARIS_OK, put(&store, bytes("k"), bytes("v"))->status);
+	CHECK_INT(1, zaris_client_connections(store.client));
+	CHECK_INT(0, wait_child(child));
 	close_store(&store);
 
 	/* For longer than anybody waits */
@@ -485,7 +530,14 @@ test_locked_directory(void)
 	must_open(&store, directory, "waits");
 	zaris_batch_set_deadline(store.batch, zaris_loop_now_us() + 200000);
 	operation = put(&store, bytes("k"), bytes("v"));
-	CHECK_STATUS(operation->status, ZARIS_DEADLINE_EXCEEDED);
+	CHECK_STATUS(ZARIS_DEADLINE_EXCEEDED, operation->status);
+	close_store(&store);
+	test_open_timeout_us = 50000;
+	must_open(&store, directory, "waits");
+	operation = put(&store, bytes("k"), bytes("v"));
+	CHECK_STATUS(ZARIS_UNAVAILABLE, operation->status);
+	CHECK_TEXT("another process is opening or removing an embedded store", operation->error_text);
+	test_open_timeout_us = 5000000;
 	kill(child, SIGKILL);
 	wait_child(child);
 	close_store(&store);
@@ -496,7 +548,7 @@ test_locked_directory(void)
 static int
 hold_open(int number)
 {
-	Store		store;
+	Store store;
 
 	must_open(&store, directory, "dropped");
 	*reading = 1;
@@ -505,8 +557,7 @@ hold_open(int number)
 	return 0;
 }
 
-static void
-test_drop(void)
+TEST(removal)
 {
 	Store		store;
 	const char *problem;
@@ -514,60 +565,61 @@ test_drop(void)
 	int			fd;
 
 	*may_end = *reading = 0;
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_NOT_FOUND);
-	CHECK_STATUS(zaris_lmdb_drop("/nowhere/at/all", "dropped", &problem), ZARIS_NOT_FOUND);
-	CHECK_STATUS(zaris_lmdb_drop(directory, "..", &problem), ZARIS_INVALID_REQUEST);
+	CHECK_STATUS(ZARIS_NOT_FOUND, zaris_lmdb_drop(directory, "dropped", &problem));
+	CHECK_STATUS(ZARIS_NOT_FOUND, zaris_lmdb_drop("/nowhere/at/all", "dropped", &problem));
+	CHECK_STATUS(ZARIS_INVALID_REQUEST, zaris_lmdb_drop(directory, "..", &problem));
 	must_open(&store, directory, "dropped");
 	put(&store, bytes("k"), bytes("v"));
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_UNAVAILABLE);
+	CHECK_STATUS(ZARIS_UNAVAILABLE, zaris_lmdb_drop(directory, "dropped", &problem));
 	CHECK(strstr(problem, "is in use") != NULL);
 	close_store(&store);
 
 	child = start(hold_open, 0);
 	wait_until(reading, 1);
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_UNAVAILABLE);
+	CHECK_STATUS(ZARIS_UNAVAILABLE, zaris_lmdb_drop(directory, "dropped", &problem));
 	*may_end = 1;
-	CHECK_INT(wait_child(child), 0);
+	CHECK_INT(0, wait_child(child));
 
 	/* Something else in its directory: nothing is removed, and the store is as it was. */
 	fd = open(path_of(directory, "dropped/notes"), O_CREAT | O_WRONLY, 0600);
 	close(fd);
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_INVALID_REQUEST);
+	CHECK_STATUS(ZARIS_INVALID_REQUEST, zaris_lmdb_drop(directory, "dropped", &problem));
 	must_open(&store, directory, "dropped");
-	CHECK_STATUS(get(&store, bytes("k"))->status, ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, get(&store, bytes("k"))->status);
 	close_store(&store);
 	unlink(path_of(directory, "dropped/notes"));
 
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, zaris_lmdb_drop(directory, "dropped", &problem));
 	CHECK(access(path_of(directory, "dropped"), F_OK) != 0);
 	CHECK(access(path_of(directory, ".dropped.old"), F_OK) != 0);
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_NOT_FOUND);
+	CHECK_STATUS(ZARIS_NOT_FOUND, zaris_lmdb_drop(directory, "dropped", &problem));
 	must_open(&store, directory, "dropped");
-	CHECK_STATUS(get(&store, bytes("k"))->status, ZARIS_NOT_FOUND);
-	CHECK_INT(put(&store, bytes("k"), bytes("v"))->version, 1);
+	CHECK_STATUS(ZARIS_NOT_FOUND, get(&store, bytes("k"))->status);
+	CHECK_INT(1, put(&store, bytes("k"), bytes("v"))->version);
 	close_store(&store);
 
 	/* A damaged one, which cannot be opened */
 	fd = open(path_of(directory, "dropped/data.mdb"), O_WRONLY | O_TRUNC);
 	close(fd);
 	CHECK(!open_store(&store, directory, "dropped"));
-	CHECK_STATUS(zaris_lmdb_drop(directory, "dropped", &problem), ZARIS_OK);
+	CHECK_STATUS(ZARIS_OK, zaris_lmdb_drop(directory, "dropped", &problem));
 }
 
 int
 main(void)
 {
 	directory = make_test_directory();
-	test_creation_race();
-	test_growth_by_others();
-	test_increments();
-	test_kill();
-	test_death_in_transaction();
-	test_readers_full();
-	test_idle_reader();
-	test_fork();
-	test_locked_directory();
-	test_drop();
+	RUN(many_make_the_same_store);
+	RUN(growth_by_others);
+	RUN(increments_by_compare_and_set);
+	RUN(killed_writers);
+	RUN(death_inside_a_transaction);
+	RUN(a_full_table_of_readers);
+	RUN(an_idle_reader);
+	RUN(a_reader_that_died);
+	RUN(forked_with_an_open_store);
+	RUN(a_locked_directory);
+	RUN(removal);
 	remove_tree(test_directory);
-	return finish_test("test_lmdb_processes");
+	return test_end();
 }

@@ -4,24 +4,28 @@
  */
 #include "lmdb_support.h"
 
-#define N_KEYS		400
-#define MOST_KEY	4
+#define N_KEYS	 400
+#define MOST_KEY 4
 
 typedef struct Item
 {
-	char		key[MOST_KEY];
-	size_t		len;
+	char			key[MOST_KEY];
+	size_t			len;
 	ZarisRecordKind kind;
-	bool		expired;
+	bool			expired;
 } Item;
 
 static Item items[N_KEYS];
 static int	n_items = 0;
 
+/* The one that has the items; tests that need another one have it themselves. */
+static Store  common;
+static Store *store = &common;
+
 static ZarisBytes
 key_of(const Item *item)
 {
-	return (ZarisBytes) {item->key, item->len};
+	return (ZarisBytes){item->key, item->len};
 }
 
 static int
@@ -35,21 +39,21 @@ static ZarisBytes
 random_key(char *room, size_t most)
 {
 	static const char letters[] = {'\0', '\1', 'a', 'b', '\x7f', '\x80', '\xfe', '\xff'};
-	size_t		len = test_random(NULL) % (most + 1);
+	size_t			  len = test_random(NULL) % (most + 1);
 
 	for (size_t i = 0; i < len; i++)
 		room[i] = letters[test_random(NULL) % sizeof(letters)];
-	return (ZarisBytes) {room, len};
+	return (ZarisBytes){room, len};
 }
 
 static void
-fill(Store *store)
+fill(void)
 {
 	for (int i = 0; i < N_KEYS; i++)
 	{
-		Item	   *item = &items[n_items];
-		ZarisBytes	key = random_key(item->key, MOST_KEY);
-		ZarisField	field = {{"f", 1}, key};
+		Item		   *item = &items[n_items];
+		ZarisBytes		key = random_key(item->key, MOST_KEY);
+		ZarisField		field = {{"f", 1}, key};
 		ZarisOperation *operation = new_operation(store, ZARIS_OP_PUT, key);
 
 		item->len = key.len;
@@ -60,7 +64,7 @@ fill(Store *store)
 		operation->fields = &field;
 		operation->n_fields = item->kind == ZARIS_RECORD_HASH ? 1 : 0;
 		operation->expiry = item->expired ? ZARIS_EXPIRY_SET : ZARIS_EXPIRY_KEEP;
-		operation->expires_at_ms = test_wall_ms + 10;	/* which is past when the reading begins */
+		operation->expires_at_ms = test_wall_ms + 10; /* which is past when the reading begins */
 		if (run(store, operation)->status == ZARIS_OK)
 			n_items++;
 		zaris_batch_reset(store->batch);
@@ -72,7 +76,7 @@ fill(Store *store)
 static bool
 is_wanted(const Item *item, const ZarisPageRequest *request)
 {
-	ZarisBytes	key = key_of(item);
+	ZarisBytes key = key_of(item);
 
 	if (item->expired || item->kind != request->record)
 		return false;
@@ -103,7 +107,7 @@ static void
 check_record(const ZarisRecord *record, const ZarisPageRequest *request)
 {
 	CHECK(record->has_version && record->version > 0);
-	CHECK_INT(record->expiry_ms, ZARIS_NO_EXPIRY);
+	CHECK_INT(ZARIS_NO_EXPIRY, record->expiry_ms);
 	if ((request->want & ZARIS_WANT_VALUE) == 0)
 		CHECK(record->value.data == NULL && record->n_fields == 0);
 	else if (request->record == ZARIS_RECORD_STRING)
@@ -112,7 +116,7 @@ check_record(const ZarisRecord *record, const ZarisPageRequest *request)
 		CHECK(record->n_fields == 1 && same_bytes(record->fields[0].value, record->key));
 	else
 	{
-		CHECK_INT(record->n_fields, 2);
+		CHECK_INT(2, record->n_fields);
 		CHECK(same_bytes(record->fields[0].name, bytes("gone")));
 		CHECK(record->fields[0].value.data == NULL);
 		CHECK(same_bytes(record->fields[1].value, record->key));
@@ -121,16 +125,16 @@ check_record(const ZarisRecord *record, const ZarisPageRequest *request)
 
 /* All pages of a range: each wanted key once, in order, and none else. */
 static void
-check_range(Store *store, ZarisPageRequest *request)
+check_range(ZarisPageRequest *request)
 {
-	int			at = request->backward ? n_items - 1 : 0;
-	char		cursor[MOST_KEY + 1];
+	int	 at = request->backward ? n_items - 1 : 0;
+	char cursor[MOST_KEY + 1];
 
 	for (;;)
 	{
 		ZarisOperation *operation = page(store, request);
 
-		CHECK_STATUS(operation->status, ZARIS_OK);
+		CHECK_STATUS(ZARIS_OK, operation->status);
 		if (operation->status != ZARIS_OK)
 			return;
 		if (request->count > 0)
@@ -138,7 +142,7 @@ check_range(Store *store, ZarisPageRequest *request)
 		for (int i = 0; i < operation->page->n; i++)
 		{
 			const ZarisRecord *record = &operation->page->records[i];
-			const Item *expected = next_wanted(request, &at);
+			const Item		  *expected = next_wanted(request, &at);
 
 			CHECK(expected != NULL && same_bytes(record->key, key_of(expected)));
 			check_record(record, request);
@@ -146,24 +150,23 @@ check_range(Store *store, ZarisPageRequest *request)
 		if (operation->page->cursor.data == NULL)
 			break;
 		memcpy(cursor, operation->page->cursor.data, operation->page->cursor.len);
-		request->cursor = (ZarisBytes) {cursor, operation->page->cursor.len};
+		request->cursor = (ZarisBytes){cursor, operation->page->cursor.len};
 		zaris_batch_reset(store->batch);
 	}
 	CHECK(next_wanted(request, &at) == NULL);
 	zaris_batch_reset(store->batch);
 }
 
-static void
-test_random_ranges(Store *store)
+TEST(random_ranges)
 {
 	static const ZarisBytes names[] = {{"gone", 4}, {"f", 1}};
 
 	for (int i = 0; i < 2000; i++)
 	{
 		ZarisPageRequest request = {0};
-		char		prefix[MOST_KEY],
-					low[MOST_KEY + 1],
-					high[MOST_KEY + 1];
+		char			 prefix[MOST_KEY],
+			low[MOST_KEY + 1],
+			high[MOST_KEY + 1];
 
 		if (test_random(NULL) % 2 == 0)
 			request.prefix = random_key(prefix, 2);
@@ -180,96 +183,92 @@ test_random_ranges(Store *store)
 			request.fields = names;
 			request.n_fields = 2;
 		}
-		check_range(store, &request);
+		check_range(&request);
 	}
 }
 
 /* Bounds that are longer than any key can be */
-static void
-test_long_bounds(Store *store)
+TEST(long_bounds)
 {
-	char		text[700];
+	char			 text[700];
 	ZarisPageRequest request = {.record = ZARIS_RECORD_STRING};
-	char		key[510];
+	char			 key[510];
 
 	memset(key, 'a', sizeof(key));
-	put(store, (ZarisBytes) {key, sizeof(key)}, bytes("v"));
+	put(store, (ZarisBytes){key, sizeof(key)}, bytes("v"));
 	memset(text, 'a', sizeof(text));
 	for (int backward = 0; backward < 2; backward++)
 	{
-		request = (ZarisPageRequest) {.record = ZARIS_RECORD_STRING, .backward = backward == 1};
-		request.prefix = (ZarisBytes) {text, sizeof(text)};
-		CHECK_INT(page(store, &request)->page->n, 0);
-		request.prefix = (ZarisBytes) {text, 500};
-		CHECK_INT(page(store, &request)->page->n, 1);
-		request.low = (ZarisBytes) {text, 510};
-		CHECK_INT(page(store, &request)->page->n, 1);
-		request.low = (ZarisBytes) {text, 511};
-		CHECK_INT(page(store, &request)->page->n, 0);
-		request.low = (ZarisBytes) {NULL, 0};
-		request.high = (ZarisBytes) {text, 511};
-		CHECK_INT(page(store, &request)->page->n, 1);
-		request.high = (ZarisBytes) {text, 510};
-		CHECK_INT(page(store, &request)->page->n, 0);
+		request = (ZarisPageRequest){.record = ZARIS_RECORD_STRING, .backward = backward == 1};
+		request.prefix = (ZarisBytes){text, sizeof(text)};
+		CHECK_INT(0, page(store, &request)->page->n);
+		request.prefix = (ZarisBytes){text, 500};
+		CHECK_INT(1, page(store, &request)->page->n);
+		request.low = (ZarisBytes){text, 510};
+		CHECK_INT(1, page(store, &request)->page->n);
+		request.low = (ZarisBytes){text, 511};
+		CHECK_INT(0, page(store, &request)->page->n);
+		request.low = (ZarisBytes){NULL, 0};
+		request.high = (ZarisBytes){text, 511};
+		CHECK_INT(1, page(store, &request)->page->n);
+		request.high = (ZarisBytes){text, 510};
+		CHECK_INT(0, page(store, &request)->page->n);
 	}
-	delete_if(store, (ZarisBytes) {key, sizeof(key)}, ZARIS_IF_PRESENT, 0);
+	delete_if(store, (ZarisBytes){key, sizeof(key)}, ZARIS_IF_PRESENT, 0);
 	zaris_batch_reset(store->batch);
 }
 
 /* A page is bounded in bytes, too, but never empty for it. */
-static void
-test_page_bytes(Store *store)
+TEST(pages_bounded_in_bytes)
 {
-	ZarisLmdbTuning usual = zaris_lmdb_tuning;
+	ZarisLmdbTuning	 usual = zaris_lmdb_tuning;
 	ZarisPageRequest request = {.record = ZARIS_RECORD_STRING, .want = ZARIS_WANT_VALUE, .count = 1000};
 
 	zaris_lmdb_tuning.page_bytes = 1;
-	CHECK_INT(page(store, &request)->page->n, 1);
-	check_range(store, &request);
+	CHECK_INT(1, page(store, &request)->page->n);
+	check_range(&request);
 	zaris_lmdb_tuning.page_bytes = 300;
-	request.cursor = (ZarisBytes) {NULL, 0};
+	request.cursor = (ZarisBytes){NULL, 0};
 	CHECK(page(store, &request)->page->n > 1);
-	check_range(store, &request);
+	check_range(&request);
 	zaris_lmdb_tuning = usual;
 }
 
 /* A page goes on behind its cursor, whatever became of that key; what is there throughout is met once. */
-static void
-test_changes_between_pages(void)
+TEST(changes_between_pages)
 {
-	Store		store;
+	Store			 store;
 	ZarisPageRequest request = {.record = ZARIS_RECORD_STRING, .count = 2};
-	ZarisOperation *operation;
+	ZarisOperation	*operation;
 
 	must_open(&store, test_directory, "changes");
 	for (int i = 0; i < 6; i++)
-		put(&store, (ZarisBytes) {"bdfhjl" + i, 1}, bytes("v"));
+		put(&store, (ZarisBytes){&"bdfhjl"[i], 1}, bytes("v"));
 	operation = page(&store, &request);
-	CHECK_INT(operation->page->n, 2);
+	CHECK_INT(2, operation->page->n);
 	CHECK(same_bytes(operation->page->cursor, bytes("d")));
 	request.cursor = operation->page->cursor;
 	delete_if(&store, bytes("d"), ZARIS_IF_PRESENT, 0);
 	put(&store, bytes("a"), bytes("v"));
 	put(&store, bytes("e"), bytes("v"));
 	operation = page(&store, &request);
-	CHECK_INT(operation->page->n, 2);
+	CHECK_INT(2, operation->page->n);
 	CHECK(same_bytes(operation->page->records[0].key, bytes("e")));
 	CHECK(same_bytes(operation->page->records[1].key, bytes("f")));
 	close_store(&store);
 }
 
 /* Ends with nothing in it, and exactly as many keys as a page has: no cursor is left. */
-static void
-test_ends(void)
+TEST(ends)
 {
-	Store		store;
+	Store			 store;
 	ZarisPageRequest request = {.record = ZARIS_RECORD_STRING, .count = 2};
 
 	must_open(&store, test_directory, "ends");
 	for (int backward = 0; backward < 2; backward++)
 	{
 		request.backward = backward == 1;
-		CHECK_INT(page(&store, &request)->page->n, 0);
+		CHECK_INT(0, page(&store, &request)->page->n);
 		CHECK(page(&store, &request)->page->cursor.data == NULL);
 	}
 	put(&store, bytes(""), bytes("v"));
@@ -277,32 +276,31 @@ test_ends(void)
 	for (int backward = 0; backward < 2; backward++)
 	{
 		request.backward = backward == 1;
-		CHECK_INT(page(&store, &request)->page->n, 2);
+		CHECK_INT(2, page(&store, &request)->page->n);
 		CHECK(page(&store, &request)->page->cursor.data == NULL);
 	}
 	close_store(&store);
 }
 
 /* Many keys of no interest: a page ends without a record, but with a cursor. */
-static void
-test_empty_pages(void)
+TEST(empty_pages)
 {
-	Store		store;
+	Store			 store;
 	ZarisPageRequest request = {.record = ZARIS_RECORD_HASH, .count = 10};
-	char		keys[2500][8];
-	ZarisOperation *operation;
+	char			 keys[2500][8];
+	ZarisOperation	*operation;
 
 	must_open(&store, test_directory, "empty");
 	for (int i = 0; i < 2500; i++)
 	{
-		operation = new_operation(&store, ZARIS_OP_PUT, (ZarisBytes) {keys[i], 5});
+		operation = new_operation(&store, ZARIS_OP_PUT, (ZarisBytes){keys[i], 5});
 		snprintf(keys[i], sizeof(keys[i]), "%05u", (unsigned) i % 100000);
 		operation->value = bytes("v");
 		zaris_batch_submit(store.batch, operation);
 	}
 	wait_store(&store);
 	operation = page(&store, &request);
-	CHECK_INT(operation->page->n, 0);
+	CHECK_INT(0, operation->page->n);
 	CHECK(operation->page->cursor.data != NULL);
 	request.cursor = operation->page->cursor;
 	operation = page(&store, &request);
@@ -314,18 +312,17 @@ test_empty_pages(void)
 }
 
 /* The core's scan on top of it, with small pages that grow */
-static void
-test_scan(Store *store)
+TEST(scans)
 {
 	for (int i = 0; i < 40; i++)
 	{
-		char		prefix[2];
+		char			 prefix[2];
 		ZarisScanRequest request = {.record = ZARIS_RECORD_STRING, .want = ZARIS_WANT_VALUE, .page_size = 20};
 		ZarisPageRequest model = {.record = ZARIS_RECORD_STRING};
-		ZarisScan  *scan;
-		ZarisScanStep step;
-		ZarisRecord record;
-		int			at;
+		ZarisScan		*scan;
+		ZarisScanStep	 step;
+		ZarisRecord		 record;
+		int				 at;
 
 		request.prefix = model.prefix = random_key(prefix, 1);
 		request.backward = model.backward = i % 2 == 1;
@@ -341,7 +338,7 @@ test_scan(Store *store)
 				zaris_client_turn(store->client);
 				continue;
 			}
-			CHECK_INT(step, ZARIS_SCAN_ROW);
+			CHECK_INT(ZARIS_SCAN_ROW, step);
 			if (step != ZARIS_SCAN_ROW)
 				break;
 			expected = next_wanted(&model, &at);
@@ -356,19 +353,17 @@ test_scan(Store *store)
 int
 main(void)
 {
-	Store		store;
-
 	make_test_directory();
-	must_open(&store, test_directory, "range");
-	fill(&store);
-	test_random_ranges(&store);
-	test_long_bounds(&store);
-	test_page_bytes(&store);
-	test_scan(&store);
-	close_store(&store);
-	test_changes_between_pages();
-	test_ends();
-	test_empty_pages();
+	must_open(store, test_directory, "range");
+	fill();
+	RUN(random_ranges);
+	RUN(long_bounds);
+	RUN(pages_bounded_in_bytes);
+	RUN(scans);
+	close_store(store);
+	RUN(changes_between_pages);
+	RUN(ends);
+	RUN(empty_pages);
 	remove_tree(test_directory);
-	return finish_test("test_lmdb_range");
+	return test_end();
 }

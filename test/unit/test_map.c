@@ -11,8 +11,8 @@
 /* They are large, so they are not on the stack. */
 static ZarisTopology topology;
 static ZarisTopology other;
-static ZarisMap map;
-static ZarisMap copy;
+static ZarisMap		 map;
+static ZarisMap		 copy;
 
 static int
 add(ZarisTopology *to, const char *host, int port)
@@ -54,7 +54,7 @@ check_refused(const ZarisTopology *what)
 TEST(addresses_are_bounded)
 {
 	ZarisAddress set;
-	char		host[400];
+	char		 host[400];
 
 	memset(host, 'x', sizeof(host));
 	CHECK(zaris_address_set(&set, "h", 1, 1));
@@ -76,13 +76,13 @@ TEST(addresses_are_bounded)
 	CHECK(!zaris_address_set(&set, "h", 1, 65536));
 	CHECK(!zaris_address_set(&set, "h", 1, INT64_MAX));
 	CHECK(!zaris_address_set(&set, "h", 1, INT64_MIN));
-	CHECK(!zaris_address_set(&set, "h", 1, INT64_C(4294967297)));	/* 1 as an int */
+	CHECK(!zaris_address_set(&set, "h", 1, INT64_C(4294967297))); /* 1 as an int */
 }
 
 TEST(addresses_as_text)
 {
-	char		text[ZARIS_ADDRESS_TEXT];
-	char		host[ZARIS_HOST_LEN];
+	char		 text[ZARIS_ADDRESS_TEXT];
+	char		 host[ZARIS_HOST_LEN];
 	ZarisAddress long_host;
 	ZarisAddress path = {"/tmp/s", 0};
 
@@ -105,12 +105,12 @@ TEST(addresses_as_text)
 
 TEST(nodes_of_a_topology)
 {
-	char		host[16];
+	char host[16];
 
 	zaris_topology_reset(&topology, ZARIS_MAX_SLOTS);
 	CHECK_INT(0, add(&topology, "a", 1));
 	CHECK_INT(1, add(&topology, "a", 2));
-	CHECK_INT(0, add(&topology, "a", 1));	/* found, not doubled */
+	CHECK_INT(0, add(&topology, "a", 1)); /* found, not doubled */
 	CHECK_INT(2, topology.n_nodes);
 	CHECK_INT(-1, add(&topology, "", 1));
 	CHECK_INT(-1, add(&topology, "?", 1));
@@ -138,14 +138,14 @@ TEST(slots_of_a_topology)
 {
 	zaris_topology_reset(&topology, ZARIS_MAX_SLOTS);
 	CHECK(zaris_topology_is_empty(&topology));
-	CHECK(!zaris_topology_assign(&topology, 0, 0, 0));	/* there is no node yet */
+	CHECK(!zaris_topology_assign(&topology, 0, 0, 0)); /* there is no node yet */
 	add(&topology, "a", 1);
 	add(&topology, "b", 2);
 	CHECK(!zaris_topology_assign(&topology, -1, 0, 0));
 	CHECK(!zaris_topology_assign(&topology, 0, 16384, 0));
 	CHECK(!zaris_topology_assign(&topology, 99999, 99999, 0));
 	CHECK(!zaris_topology_assign(&topology, INT64_C(2147483648), INT64_C(2147483648), 0));
-	CHECK(!zaris_topology_assign(&topology, INT64_C(4294967296), INT64_C(4294967296), 0));	/* 0 as an int */
+	CHECK(!zaris_topology_assign(&topology, INT64_C(4294967296), INT64_C(4294967296), 0)); /* 0 as an int */
 	CHECK(!zaris_topology_assign(&topology, INT64_MIN, INT64_MAX, 0));
 	CHECK(!zaris_topology_assign(&topology, 5, 4, 0));
 	CHECK(!zaris_topology_assign(&topology, 0, 1, 2));
@@ -215,16 +215,16 @@ TEST(a_map_refuses_what_is_not_fit)
 	fill(&topology, 7);
 	CHECK(zaris_map_install(&map, &topology));
 
-	zaris_topology_reset(&other, ZARIS_MAX_SLOTS);	/* empty: no nodes */
+	zaris_topology_reset(&other, ZARIS_MAX_SLOTS); /* empty: no nodes */
 	other.epoch = 8;
 	check_refused(&other);
-	add(&other, "a", 1);		/* empty: a node without slots */
+	add(&other, "a", 1); /* empty: a node without slots */
 	check_refused(&other);
 
-	fill(&other, 6);			/* older */
+	fill(&other, 6); /* older */
 	check_refused(&other);
 
-	fill(&other, 8);			/* unsound, as no driver should make it */
+	fill(&other, 8); /* unsound, as no driver should make it */
 	other.owner[5] = 3;
 	check_refused(&other);
 	other.owner[5] = -2;
@@ -239,18 +239,18 @@ TEST(a_map_refuses_what_is_not_fit)
 	other.n_nodes = ZARIS_MAX_NODES + 1;
 	check_refused(&other);
 
-	fill(&other, 7);			/* as old as ours */
+	fill(&other, 7); /* as old as ours */
 	CHECK(zaris_map_install(&map, &other));
 	fill(&other, 8);
 	CHECK(zaris_map_install(&map, &other));
 	CHECK_INT(8, map.now.epoch);
-	fill(&other, 0);			/* no epoch is told: it cannot be older, and the known one stays */
+	fill(&other, 0); /* no epoch is told: it cannot be older, and the known one stays */
 	CHECK(zaris_map_install(&map, &other));
 	CHECK_INT(8, map.now.epoch);
 	fill(&other, 7);
 	check_refused(&other);
 
-	zaris_topology_reset(&other, 1);	/* another kind of store */
+	zaris_topology_reset(&other, 1); /* another kind of store */
 	other.epoch = 1;
 	add(&other, "a", 1);
 	CHECK(zaris_topology_assign(&other, 0, 0, 0));
@@ -263,12 +263,12 @@ TEST(ids_stay)
 	ZarisAddress a = address("a", 1);
 	ZarisAddress b = address("b", 2);
 	ZarisAddress d = address("d", 4);
-	int			id_a,
-				id_b,
-				id_d;
+	int			 id_a,
+		id_b,
+		id_d;
 
 	zaris_map_reset(&map);
-	id_d = zaris_map_node(&map, &d);	/* known from a redirect first */
+	id_d = zaris_map_node(&map, &d); /* known from a redirect first */
 	CHECK_INT(0, id_d);
 	CHECK(!map.now.nodes[id_d].listed);
 	fill(&topology, 1);
@@ -293,16 +293,16 @@ TEST(ids_stay)
 	CHECK_INT(id_d, zaris_map_node(&map, &d));
 	CHECK(!map.now.nodes[id_a].listed && map.now.nodes[id_d].listed);
 	CHECK_INT(id_b, zaris_map_owner(&map, 0));
-	CHECK_INT(id_b, map.now.nodes[zaris_map_node(&map, &(ZarisAddress) {"e", 5})].primary);
+	CHECK_INT(id_b, map.now.nodes[zaris_map_node(&map, &(ZarisAddress){"e", 5})].primary);
 }
 
 TEST(a_full_table)
 {
-	char		host[16];
+	char		 host[16];
 	ZarisAddress made;
 	ZarisAddress late = address("late", 1);
 	ZarisAddress later = address("later", 1);
-	int			id;
+	int			 id;
 
 	zaris_map_reset(&map);
 	zaris_topology_reset(&topology, ZARIS_MAX_SLOTS);
@@ -313,7 +313,7 @@ TEST(a_full_table)
 	}
 	CHECK(zaris_topology_assign(&topology, 0, 16383, 7));
 	CHECK(zaris_map_install(&map, &topology));
-	CHECK_INT(-1, zaris_map_node(&map, &late));	/* all are listed */
+	CHECK_INT(-1, zaris_map_node(&map, &late)); /* all are listed */
 
 	/* All but one are gone: their ids may be given away, that one's may not, nor that of a patched slot's owner. */
 	zaris_topology_reset(&other, ZARIS_MAX_SLOTS);
@@ -347,10 +347,10 @@ TEST(a_full_table)
 
 TEST(patches)
 {
-	uint64_t	generation;
+	uint64_t generation;
 
 	zaris_map_reset(&map);
-	CHECK(!zaris_map_patch(&map, 0, 0));	/* nothing is known */
+	CHECK(!zaris_map_patch(&map, 0, 0)); /* nothing is known */
 	fill(&topology, 1);
 	CHECK(zaris_map_install(&map, &topology));
 	generation = map.generation;
@@ -370,7 +370,7 @@ TEST(patches)
 	CHECK(zaris_map_patch(&map, 0, 2)); /* said again by others: nothing new */
 	CHECK_INT(generation + 1, map.generation);
 
-	CHECK(zaris_map_install(&map, &topology));	/* a newer map undoes a patch */
+	CHECK(zaris_map_install(&map, &topology)); /* a newer map undoes a patch */
 	CHECK_INT(0, zaris_map_owner(&map, 0));
 }
 

@@ -9,8 +9,8 @@
 
 #include "test.h"
 
-#define MS			UINT64_C(1000)
-#define NOW			UINT64_C(1000000000)
+#define MS	UINT64_C(1000)
+#define NOW UINT64_C(1000000000)
 
 static const ZarisRetryPolicy usual = {3, 100 * MS, false};
 static const ZarisRetryPolicy once = {1, 100 * MS, false};
@@ -37,37 +37,38 @@ read_input(ZarisStatus status)
 
 typedef struct Case
 {
-	const char *name;
+	const char			   *name;
 	const ZarisRetryPolicy *policy;
-	ZarisStatus status;
-	ZarisOutcome outcome;
-	ZarisRedirectKind redirect;
-	bool		visited;
-	bool		write;
-	int			attempts;
-	int			hops;
-	int			revisits;
-	bool		tainted;
-	uint64_t	left_ms;		/* until the deadline; 0 = none */
+	ZarisStatus				status;
+	ZarisOutcome			outcome;
+	ZarisRedirectKind		redirect;
+	bool					visited;
+	bool					write;
+	int						attempts;
+	int						hops;
+	int						revisits;
+	bool					tainted;
+	uint64_t				left_ms; /* until the deadline; 0 = none */
 
 	/* expected */
 	ZarisRetryAction action;
-	ZarisStatus final;			/* for FINISH */
-	uint64_t	delay_ms;		/* else */
-	const char *flags;			/* p = patch, r = refresh, s = suspect, a = await, t = tainted */
+	ZarisStatus		 final;	   /* for FINISH */
+	uint64_t		 delay_ms; /* else */
+	const char		*flags;	   /* p = patch, r = refresh, s = suspect, a = await, t = tainted */
 } Case;
 
-#define NO		ZARIS_REDIRECT_NONE
-#define MOVED	ZARIS_REDIRECT_MOVED
-#define ASK		ZARIS_REDIRECT_ASK
-#define NOT_SENT	ZARIS_OUTCOME_NOT_SENT
-#define REJECTED	ZARIS_OUTCOME_REJECTED
-#define APPLIED	ZARIS_OUTCOME_APPLIED
-#define IN_DOUBT	ZARIS_OUTCOME_IN_DOUBT
-#define FINISH	ZARIS_RETRY_FINISH
-#define FOLLOW	ZARIS_RETRY_FOLLOW
-#define AGAIN	ZARIS_RETRY_AGAIN
+#define NO		 ZARIS_REDIRECT_NONE
+#define MOVED	 ZARIS_REDIRECT_MOVED
+#define ASK		 ZARIS_REDIRECT_ASK
+#define NOT_SENT ZARIS_OUTCOME_NOT_SENT
+#define REJECTED ZARIS_OUTCOME_REJECTED
+#define APPLIED	 ZARIS_OUTCOME_APPLIED
+#define IN_DOUBT ZARIS_OUTCOME_IN_DOUBT
+#define FINISH	 ZARIS_RETRY_FINISH
+#define FOLLOW	 ZARIS_RETRY_FOLLOW
+#define AGAIN	 ZARIS_RETRY_AGAIN
 
+/* clang-format off */
 static const Case cases[] = {
 	/* name, policy, status, outcome, redirect, visited, write, attempts, hops, revisits, tainted, left: action, final, delay, flags */
 
@@ -130,11 +131,12 @@ static const Case cases[] = {
 	{"the deadline of a tainted write", &usual, ZARIS_UNAVAILABLE, REJECTED, NO, 0, 1, 2, 0, 0, 1, 200, FINISH, ZARIS_OUTCOME_UNKNOWN, 0, "rst"},
 	{"attempts are looked at before the clock", &usual, ZARIS_UNAVAILABLE, REJECTED, NO, 0, 0, 3, 0, 0, 0, 1, FINISH, ZARIS_UNAVAILABLE, 0, "rs"},
 };
+/* clang-format on */
 
 static const char *
 flags_of(const ZarisRetryDecision *decision, char flags[8])
 {
-	char	   *at = flags;
+	char *at = flags;
 
 	if (decision->patch_slot)
 		*at++ = 'p';
@@ -154,11 +156,11 @@ TEST(cases_with_names)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		const Case *c = &cases[i];
-		ZarisRetryInput input = read_input(c->status);
+		const Case		  *c = &cases[i];
+		ZarisRetryInput	   input = read_input(c->status);
 		ZarisRetryDecision decision;
-		char		flags[8];
-		int			before = test_complaints;
+		char			   flags[8];
+		int				   before = test_complaints;
 
 		input.outcome = c->outcome;
 		input.redirect = c->redirect;
@@ -198,7 +200,7 @@ static void
 check_finish(const ZarisRetryPolicy *policy, const ZarisRetryInput *in, const ZarisRetryDecision *out, bool tainted)
 {
 	ZarisStatusClass class = zaris_status_class(in->status);
-	bool		past = in->deadline_us != ZARIS_NO_DEADLINE;
+	bool past = in->deadline_us != ZARIS_NO_DEADLINE;
 
 	/* I8: what is in doubt is reported as done, or as unknown; nothing else is ever unknown by our making. */
 	if (tainted)
@@ -228,7 +230,7 @@ check_finish(const ZarisRetryPolicy *policy, const ZarisRetryInput *in, const Za
 static void
 check_follow(const ZarisRetryPolicy *policy, const ZarisRetryInput *in, const ZarisRetryDecision *out)
 {
-	uint64_t	pause = UINT64_C(2000) << in->revisits;
+	uint64_t pause = UINT64_C(2000) << in->revisits;
 
 	CHECK(in->redirect != ZARIS_REDIRECT_NONE);
 	CHECK(in->hops < ZARIS_MAX_HOPS);
@@ -240,8 +242,8 @@ check_follow(const ZarisRetryPolicy *policy, const ZarisRetryInput *in, const Za
 static void
 check_again(const ZarisRetryPolicy *policy, const ZarisRetryInput *in, const ZarisRetryDecision *out)
 {
-	double		delay = (double) policy->backoff_us * in->attempts * (in->status == ZARIS_MIGRATING ? 8 : 1);
-	double		waits = (double) (out->at_us - in->now_us);
+	double delay = (double) policy->backoff_us * in->attempts * (in->status == ZARIS_MIGRATING ? 8 : 1);
+	double waits = (double) (out->at_us - in->now_us);
 
 	CHECK(in->attempts < policy->max_attempts);
 	CHECK(in->redirect == ZARIS_REDIRECT_NONE || in->hops >= ZARIS_MAX_HOPS);
@@ -256,9 +258,9 @@ check_one(const ZarisRetryPolicy *policy, const ZarisRetryInput *in)
 {
 	ZarisRetryDecision out = zaris_retry_decide(policy, in);
 	ZarisStatusClass class = zaris_status_class(in->status);
-	bool		tainted = in->tainted ||
-		(in->is_write && (in->outcome == IN_DOUBT || (in->outcome == APPLIED && class == ZARIS_CLASS_TRANSIENT)));
-	int			before = test_complaints;
+	bool tainted = in->tainted ||
+				   (in->is_write && (in->outcome == IN_DOUBT || (in->outcome == APPLIED && class == ZARIS_CLASS_TRANSIENT)));
+	int before = test_complaints;
 
 	walked++;
 	CHECK_INT(tainted, out.tainted);
@@ -297,7 +299,7 @@ static void
 walk_deadlines(const ZarisRetryPolicy *policy, ZarisRetryInput *in)
 {
 	static const uint64_t left[] = {0, 1, 2 * MS, 100 * MS, 60000 * MS};
-	static const double jitters[] = {-1.0, 0.0, 1.0};
+	static const double	  jitters[] = {-1.0, 0.0, 1.0};
 
 	for (int i = 0; i < 3; i++)
 	{
@@ -309,7 +311,7 @@ walk_deadlines(const ZarisRetryPolicy *policy, ZarisRetryInput *in)
 			in->deadline_us = NOW + left[j];
 			check_one(policy, in);
 		}
-		in->deadline_us = NOW - 5;	/* long past */
+		in->deadline_us = NOW - 5; /* long past */
 		check_one(policy, in);
 	}
 }
@@ -387,8 +389,8 @@ TEST(the_whole_product)
 
 TEST(strange_numbers)
 {
-	ZarisRetryInput in = read_input(ZARIS_UNAVAILABLE);
-	ZarisRetryPolicy policy = {INT32_MAX, UINT64_MAX / 2, false};
+	ZarisRetryInput	   in = read_input(ZARIS_UNAVAILABLE);
+	ZarisRetryPolicy   policy = {INT32_MAX, UINT64_MAX / 2, false};
 	ZarisRetryDecision out;
 
 	in.attempts = INT32_MAX - 1;

@@ -13,7 +13,7 @@ static const struct
 	const char *name;
 	ZarisStatusClass class;
 	ZarisStatusRefresh refresh;
-}			expected[] = {
+} expected[] = {
 	{ZARIS_OK, "Ok", ZARIS_CLASS_DONE, ZARIS_REFRESH_NONE},
 	{ZARIS_NOT_FOUND, "NotFound", ZARIS_CLASS_ANSWER, ZARIS_REFRESH_NONE},
 	{ZARIS_CONFLICT, "Conflict", ZARIS_CLASS_ANSWER, ZARIS_REFRESH_NONE},
@@ -68,7 +68,7 @@ TEST(names_differ_and_texts_keep_the_style)
 
 TEST(a_value_from_outside_reads_as_protocol_error)
 {
-	const int	outside[] = {ZARIS_STATUS_COUNT, ZARIS_STATUS_COUNT + 1, -1, 1000000, INT32_MIN};
+	const int outside[] = {ZARIS_STATUS_COUNT, ZARIS_STATUS_COUNT + 1, -1, 1000000, INT32_MIN};
 
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++)
 	{

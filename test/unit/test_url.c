@@ -57,7 +57,7 @@ TEST(nodes)
 	check_seed(1, "fe80::1%eth0", 1);
 	CHECK_INT(3, url.database);
 
-	CHECK(parse("redis://a,a:6379,b,a"));	/* said twice, kept once */
+	CHECK(parse("redis://a,a:6379,b,a")); /* said twice, kept once */
 	CHECK_INT(2, url.n_seeds);
 	CHECK(parse("redis://h/2147483647"));
 	CHECK_INT(2147483647, url.database);
@@ -76,7 +76,7 @@ TEST(sockets)
 
 TEST(embedded_stores)
 {
-	char		text[256] = "zaris://inproc/";
+	char text[256] = "zaris://inproc/";
 
 	CHECK(parse("zaris://inproc/main"));
 	CHECK_INT(ZARIS_SCHEME_INPROC, url.scheme);
@@ -95,33 +95,116 @@ TEST(what_is_refused)
 {
 	static const char *const wrong[] = {
 		/* schemes */
-		"", "redis", "redis:", "redis:/", "redis:/h", "http://h", "://h", "Redis://h", " redis://h", "redis//h",
-		"redis+unix:///s", "localhost:6379",
+		"",
+		"redis",
+		"redis:",
+		"redis:/",
+		"redis:/h",
+		"http://h",
+		"://h",
+		"Redis://h",
+		" redis://h",
+		"redis//h",
+		"redis+unix:///s",
+		"localhost:6379",
 		/* hosts */
-		"redis://", "redis://,", "redis://a,", "redis://,a", "redis://a,,b", "redis:///1", "redis://a b", "redis://a\tb",
-		"redis://a\n", "redis://a\x7f", "redis://h\xc3\xa4", "redis://a%20b", "redis://a*b", "redis://?", "redis://a;b",
-		"redis://a\"b", "redis://a'b", "redis://a\\b",
+		"redis://",
+		"redis://,",
+		"redis://a,",
+		"redis://,a",
+		"redis://a,,b",
+		"redis:///1",
+		"redis://a b",
+		"redis://a\tb",
+		"redis://a\n",
+		"redis://a\x7f",
+		"redis://h\xc3\xa4",
+		"redis://a%20b",
+		"redis://a*b",
+		"redis://?",
+		"redis://a;b",
+		"redis://a\"b",
+		"redis://a'b",
+		"redis://a\\b",
 		/* ports */
-		"redis://h:", "redis://h:0", "redis://h:65536", "redis://h:-1", "redis://h:+1", "redis://h:1x", "redis://h: 1",
-		"redis://h:99999999999999999999", "redis://h:0x10", "redis://:6379", "redis://h:1:2", "redis://h:,b",
+		"redis://h:",
+		"redis://h:0",
+		"redis://h:65536",
+		"redis://h:-1",
+		"redis://h:+1",
+		"redis://h:1x",
+		"redis://h: 1",
+		"redis://h:99999999999999999999",
+		"redis://h:0x10",
+		"redis://:6379",
+		"redis://h:1:2",
+		"redis://h:,b",
 		/* IPv6 */
-		"redis://::1", "redis://::1:6379", "redis://[::1", "redis://[]", "redis://[]:1", "redis://[::1]1", "redis://[::1]]",
-		"redis://[::1]:", "redis://[localhost]", "redis://[::1%]", "redis://[%eth0]", "redis://[::1%a/b]",
-		"redis://[1:2:3:4:5:6:7:8:9]", "redis://[[::1]]", "redis://x[::1]",
+		"redis://::1",
+		"redis://::1:6379",
+		"redis://[::1",
+		"redis://[]",
+		"redis://[]:1",
+		"redis://[::1]1",
+		"redis://[::1]]",
+		"redis://[::1]:",
+		"redis://[localhost]",
+		"redis://[::1%]",
+		"redis://[%eth0]",
+		"redis://[::1%a/b]",
+		"redis://[1:2:3:4:5:6:7:8:9]",
+		"redis://[[::1]]",
+		"redis://x[::1]",
 		/* databases */
-		"redis://h/", "redis://h/x", "redis://h/-1", "redis://h/1/", "redis://h/1/2", "redis://h/1x", "redis://h/ 1",
-		"redis://h/2147483648", "redis://h/99999999999999999999",
+		"redis://h/",
+		"redis://h/x",
+		"redis://h/-1",
+		"redis://h/1/",
+		"redis://h/1/2",
+		"redis://h/1x",
+		"redis://h/ 1",
+		"redis://h/2147483648",
+		"redis://h/99999999999999999999",
 		/* what the grammar does not name */
-		"redis://h?db=1", "redis://h/1?x=y", "redis://h#f", "redis://h/1#f",
+		"redis://h?db=1",
+		"redis://h/1?x=y",
+		"redis://h#f",
+		"redis://h/1#f",
 		/* credentials */
-		"redis://u:p@h", "redis://u@h", "redis://:p@h:1/2", "redis://h,u:p@g", "redis://u:p@", "redis://u:p@[::1]",
+		"redis://u:p@h",
+		"redis://u@h",
+		"redis://:p@h:1/2",
+		"redis://h,u:p@g",
+		"redis://u:p@",
+		"redis://u:p@[::1]",
 		"redis://u:p?q@h",
 		/* sockets */
-		"unix://", "unix:/s", "unix://s", "unix:///", "unix://host/s", "unix:///dir/", "unix:///s?", "unix:///s?db",
-		"unix:///s?db=", "unix:///s?db=x", "unix:///s?db=1&x=2", "unix:///s?d=1", "unix:///s?db=-1", "unix:///s b",
+		"unix://",
+		"unix:/s",
+		"unix://s",
+		"unix:///",
+		"unix://host/s",
+		"unix:///dir/",
+		"unix:///s?",
+		"unix:///s?db",
+		"unix:///s?db=",
+		"unix:///s?db=x",
+		"unix:///s?db=1&x=2",
+		"unix:///s?d=1",
+		"unix:///s?db=-1",
+		"unix:///s b",
 		/* embedded */
-		"zaris://", "zaris://inproc", "zaris://inproc/", "zaris://other/x", "zaris://inproc/a/b", "zaris://inproc/..",
-		"zaris://inproc/a.b", "zaris://inproc/a b", "zaris://inproc/\xc3\xa4", "zaris://inproc//x", "zaris://inproc/x?y",
+		"zaris://",
+		"zaris://inproc",
+		"zaris://inproc/",
+		"zaris://other/x",
+		"zaris://inproc/a/b",
+		"zaris://inproc/..",
+		"zaris://inproc/a.b",
+		"zaris://inproc/a b",
+		"zaris://inproc/\xc3\xa4",
+		"zaris://inproc//x",
+		"zaris://inproc/x?y",
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
@@ -133,8 +216,8 @@ TEST(what_is_refused)
 
 TEST(lengths)
 {
-	char		text[70000];
-	size_t		at;
+	char   text[70000];
+	size_t at;
 
 	/* a host of the most that fits, and one more */
 	strcpy(text, "redis://");

@@ -11,7 +11,7 @@
 static int64_t
 of_string(const char *value, size_t len)
 {
-	int64_t		version = 0;
+	int64_t version = 0;
 
 	CHECK(zaris_version_string(value, len, &version));
 	return version;
@@ -20,7 +20,7 @@ of_string(const char *value, size_t len)
 static ZarisField
 field(const char *name, const char *value)
 {
-	ZarisField	made = {{name, strlen(name)}, {value, value == NULL ? 0 : strlen(value)}};
+	ZarisField made = {{name, strlen(name)}, {value, value == NULL ? 0 : strlen(value)}};
 
 	return made;
 }
@@ -28,7 +28,7 @@ field(const char *name, const char *value)
 static int64_t
 of_fields(const ZarisField *fields, int n)
 {
-	int64_t		version = 0;
+	int64_t version = 0;
 
 	CHECK(zaris_version_hash(fields, n, &version));
 	return version;
@@ -52,7 +52,7 @@ TEST(strings)
 
 TEST(long_values)
 {
-	char	   *value = malloc(1000000);
+	char *value = malloc(1000000);
 
 	/* a million times 'a': 34aa973cd4c4daa4 f61e ... (FIPS 180) */
 	memset(value, 'a', 1000000);
@@ -62,13 +62,13 @@ TEST(long_values)
 
 TEST(hashes)
 {
-	ZarisField	one[] = {field("f", "v")};
-	ZarisField	two[] = {field("a", "1"), field("b", "2")};
-	ZarisField	turned[] = {field("b", "2"), field("a", "1")};
-	ZarisField	with_nil[] = {field("b", "2"), field("gone", NULL), field("a", "1")};
-	ZarisField	shifted[] = {field("ab", "c")};
-	ZarisField	unshifted[] = {field("a", "bc")};
-	ZarisField	empty[] = {field("", "")};
+	ZarisField one[] = {field("f", "v")};
+	ZarisField two[] = {field("a", "1"), field("b", "2")};
+	ZarisField turned[] = {field("b", "2"), field("a", "1")};
+	ZarisField with_nil[] = {field("b", "2"), field("gone", NULL), field("a", "1")};
+	ZarisField shifted[] = {field("ab", "c")};
+	ZarisField unshifted[] = {field("a", "bc")};
+	ZarisField empty[] = {field("", "")};
 
 	CHECK_INT(0, of_fields(NULL, 0));
 
@@ -85,15 +85,15 @@ TEST(hashes)
 /* The halves are summed apart: a carry of the low one must not reach the high one. */
 TEST(halves_do_not_carry)
 {
-	ZarisField	fields[64];
-	char		names[64][16];
-	uint32_t	high = 0;
-	uint32_t	low = 0;
+	ZarisField fields[64];
+	char	   names[64][16];
+	uint32_t   high = 0;
+	uint32_t   low = 0;
 
 	for (int i = 0; i < 64; i++)
 	{
-		char		text[32];
-		uint64_t	bits;
+		char	 text[32];
+		uint64_t bits;
 
 		snprintf(names[i], sizeof(names[i]), "n%d", i);
 		fields[i] = field(names[i], "v");

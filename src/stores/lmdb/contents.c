@@ -14,7 +14,7 @@
 bool
 zaris_lmdb_copy(struct ZarisBatch *batch, ZarisBytes bytes, ZarisBytes *copy)
 {
-	char	   *room = zaris_batch_alloc(batch, bytes.len > 0 ? bytes.len : 1);
+	char *room = zaris_batch_alloc(batch, bytes.len > 0 ? bytes.len : 1);
 
 	/* Empty is not nil (I9): even then there is a pointer. */
 	if (room == NULL)
@@ -111,7 +111,7 @@ zaris_lmdb_contents_listed(const ZarisLmdbTransaction *t, const ZarisOperation *
 	if (room == NULL)
 	{
 		for (int i = 0; i < n_fields; i++)
-			fields[i].value = (ZarisBytes) {NULL, 0};
+			fields[i].value = (ZarisBytes){NULL, 0};
 		return no_memory(answer);
 	}
 	for (int i = 0; i < n_fields; i++)

@@ -23,58 +23,58 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC			0xBEEFC0DEu
-#define DATA_VERSION	1
-#define MIN_PAGE		256
-#define MAX_PAGE		0x10000
-#define MAX_DEPTH		32
-#define NO_PAGE			SIZE_MAX
-#define CHECK_TRIES		10
+#define MAGIC		 0xBEEFC0DEu
+#define DATA_VERSION 1
+#define MIN_PAGE	 256
+#define MAX_PAGE	 0x10000
+#define MAX_DEPTH	 32
+#define NO_PAGE		 SIZE_MAX
+#define CHECK_TRIES	 10
 
-#define PAGE_BRANCH		0x01
-#define PAGE_LEAF		0x02
-#define PAGE_META		0x08
-#define NODE_BIG		0x01	/* the data is the number of the page where it begins */
+#define PAGE_BRANCH 0x01
+#define PAGE_LEAF	0x02
+#define PAGE_META	0x08
+#define NODE_BIG	0x01 /* the data is the number of the page where it begins */
 
 typedef struct PageHeader
 {
-	size_t		number;
-	uint16_t	pad;
-	uint16_t	flags;
-	uint16_t	lower;			/* end of the node offsets, which follow this header */
-	uint16_t	upper;
+	size_t	 number;
+	uint16_t pad;
+	uint16_t flags;
+	uint16_t lower; /* end of the node offsets, which follow this header */
+	uint16_t upper;
 } PageHeader;
 
 typedef struct Tree
 {
-	uint32_t	pad;			/* free tree: the page size */
-	uint16_t	flags;
-	uint16_t	depth;
-	size_t		branch_pages;
-	size_t		leaf_pages;
-	size_t		overflow_pages;
-	size_t		entries;
-	size_t		root;
+	uint32_t pad; /* free tree: the page size */
+	uint16_t flags;
+	uint16_t depth;
+	size_t	 branch_pages;
+	size_t	 leaf_pages;
+	size_t	 overflow_pages;
+	size_t	 entries;
+	size_t	 root;
 } Tree;
 
 typedef struct Meta
 {
-	uint32_t	magic;
-	uint32_t	version;
-	void	   *address;
-	size_t		map_size;
-	Tree		free_pages;
-	Tree		main;
-	size_t		last_page;
-	size_t		transaction;
+	uint32_t magic;
+	uint32_t version;
+	void	*address;
+	size_t	 map_size;
+	Tree	 free_pages;
+	Tree	 main;
+	size_t	 last_page;
+	size_t	 transaction;
 } Meta;
 
 typedef struct NodeHeader
 {
-	uint16_t	low;			/* leaf: data size; branch: page number, with flags as its top on 64 bits */
-	uint16_t	high;
-	uint16_t	flags;
-	uint16_t	key_size;
+	uint16_t low; /* leaf: data size; branch: page number, with flags as its top on 64 bits */
+	uint16_t high;
+	uint16_t flags;
+	uint16_t key_size;
 } NodeHeader;
 
 typedef enum Verdict
@@ -84,28 +84,28 @@ typedef enum Verdict
 	NOT_LMDB,
 	OTHER_VERSION,
 	DAMAGED,
-	UNREADABLE					/* errno tells */
+	UNREADABLE /* errno tells */
 } Verdict;
 
 typedef struct File
 {
-	int			fd;
-	size_t		page_size;
-	size_t		n_pages;		/* whole pages that are there */
-	size_t		last_page;		/* that should be there */
-	size_t		missing;		/* pages behind the end that the free list names */
-	size_t		budget;			/* pages that may still be read: a damaged tree must not go round in circles */
+	int	   fd;
+	size_t page_size;
+	size_t n_pages;	  /* whole pages that are there */
+	size_t last_page; /* that should be there */
+	size_t missing;	  /* pages behind the end that the free list names */
+	size_t budget;	  /* pages that may still be read: a damaged tree must not go round in circles */
 } File;
 
 /* size bytes at an offset. False: not all of them are there (errno 0), or an error. */
 static bool
 read_at(int fd, void *to, size_t size, uint64_t offset)
 {
-	size_t		done = 0;
+	size_t done = 0;
 
 	while (done < size)
 	{
-		ssize_t		n = pread(fd, (char *) to + done, size - done, (off_t) (offset + done));
+		ssize_t n = pread(fd, (char *) to + done, size - done, (off_t) (offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -125,12 +125,16 @@ read_meta(int fd, uint64_t offset, Meta *meta)
 {
 	struct
 	{
-		PageHeader	header;
-		Meta		meta;
-	}			page;
+		PageHeader header;
+		Meta	   meta;
+	} page;
 
 	if (!read_at(fd, &page, sizeof(page), offset))
-		return errno != 0 ? UNREADABLE : offset == 0 ? NOT_LMDB : CUT;
+	{
+		if (errno != 0)
+			return UNREADABLE;
+		return offset == 0 ? NOT_LMDB : CUT;
+	}
 	if ((page.header.flags & PAGE_META) == 0 || page.meta.magic != MAGIC)
 		return offset == 0 ? NOT_LMDB : DAMAGED;
 	if (page.meta.version != DATA_VERSION)
@@ -143,9 +147,9 @@ read_meta(int fd, uint64_t offset, Meta *meta)
 static Verdict
 read_newest_meta(int fd, Meta *newest)
 {
-	Meta		other;
-	uint32_t	page_size;
-	Verdict		verdict = read_meta(fd, 0, newest);
+	Meta	 other;
+	uint32_t page_size;
+	Verdict	 verdict = read_meta(fd, 0, newest);
 
 	if (verdict != WHOLE)
 		return verdict;
@@ -167,8 +171,8 @@ read_newest_meta(int fd, Meta *newest)
 static bool
 count_list(File *file, uint64_t offset, size_t size)
 {
-	size_t		numbers[512];
-	size_t		left;
+	size_t numbers[512];
+	size_t left;
 
 	if (size < sizeof(size_t) || !read_at(file->fd, &left, sizeof(left), offset))
 		return false;
@@ -178,7 +182,7 @@ count_list(File *file, uint64_t offset, size_t size)
 	offset += sizeof(size_t);
 	while (left > 0)
 	{
-		size_t		n = left < 512 ? left : 512;
+		size_t n = left < 512 ? left : 512;
 
 		if (!read_at(file->fd, numbers, n * sizeof(size_t), offset))
 			return false;
@@ -197,9 +201,9 @@ count_list(File *file, uint64_t offset, size_t size)
 static bool
 count_entry(File *file, size_t page, size_t offset, const NodeHeader *node, const char *bytes)
 {
-	size_t		size = (size_t) node->low | (size_t) node->high << 16;
-	size_t		data = offset + sizeof(NodeHeader) + node->key_size;
-	size_t		first;
+	size_t size = (size_t) node->low | (size_t) node->high << 16;
+	size_t data = offset + sizeof(NodeHeader) + node->key_size;
+	size_t first;
 
 	if ((node->flags & NODE_BIG) == 0)
 		return data + size <= file->page_size && count_list(file, (uint64_t) page * file->page_size + data, size);
@@ -212,13 +216,25 @@ count_entry(File *file, size_t page, size_t offset, const NodeHeader *node, cons
 	return count_list(file, (uint64_t) first * file->page_size + sizeof(PageHeader), size);
 }
 
+/* The page that a branch's node leads to. The flags are the number's top where page numbers have the room for it. */
+static size_t
+child_of(const NodeHeader *node)
+{
+	uint64_t number = (uint64_t) node->low | (uint64_t) node->high << 16;
+
+	if (sizeof(size_t) > 4)
+		number |= (uint64_t) node->flags << 32;
+	return (size_t) number;
+}
+
+/* Count in one page of the free tree and what lies below it. False: the tree is not whole. */
 static bool
 count_page(File *file, size_t page, int depth)
 {
-	char	   *bytes;
-	PageHeader	header;
-	size_t		n_nodes;
-	bool		good;
+	char	  *bytes;
+	PageHeader header;
+	size_t	   n_nodes;
+	bool	   good;
 
 	if (depth > MAX_DEPTH || page >= file->n_pages || file->budget-- == 0)
 		return false;
@@ -229,13 +245,13 @@ count_page(File *file, size_t page, int depth)
 	good = read_at(file->fd, bytes, file->page_size, (uint64_t) page * file->page_size);
 	memcpy(&header, bytes, sizeof(header));
 	good = good && header.number == page && (header.flags & (PAGE_BRANCH | PAGE_LEAF)) != 0 &&
-		header.lower >= sizeof(header) && header.lower <= file->page_size;
+		   header.lower >= sizeof(header) && header.lower <= file->page_size;
 	n_nodes = good ? (header.lower - sizeof(header)) / sizeof(uint16_t) : 0;
 
 	for (size_t i = 0; good && i < n_nodes; i++)
 	{
-		NodeHeader	node;
-		uint16_t	offset;
+		NodeHeader node;
+		uint16_t   offset;
 
 		memcpy(&offset, bytes + sizeof(header) + i * sizeof(offset), sizeof(offset));
 		good = (size_t) offset + sizeof(node) <= file->page_size;
@@ -245,8 +261,7 @@ count_page(File *file, size_t page, int depth)
 		if ((header.flags & PAGE_LEAF) != 0)
 			good = count_entry(file, page, offset, &node, bytes);
 		else
-			good = count_page(file, (size_t) ((uint64_t) node.low | (uint64_t) node.high << 16 |
-											  (sizeof(size_t) > 4 ? (uint64_t) node.flags << 32 : 0)), depth + 1);
+			good = count_page(file, child_of(&node), depth + 1);
 	}
 	free(bytes);
 	return good;
@@ -281,9 +296,9 @@ judge_steadily(int fd)
 {
 	for (int i = 0; i < CHECK_TRIES; i++)
 	{
-		Meta		before,
-					after;
-		Verdict		verdict = read_newest_meta(fd, &before);
+		Meta before,
+			after;
+		Verdict verdict = read_newest_meta(fd, &before);
 
 		if (verdict != WHOLE)
 			return verdict;
@@ -305,21 +320,21 @@ zaris_lmdb_datafile_check(int fd, const char *name, ZarisLmdbProblem *problem)
 			break;
 		case CUT:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-									  "The data file of embedded store \"%s\" is cut off: pages in use are missing.",
+									  "the data file of embedded store \"%s\" is cut off: pages in use are missing",
 									  name);
 		case NOT_LMDB:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-									  "The data file of embedded store \"%s\" is not an LMDB file.", name);
+									  "the data file of embedded store \"%s\" is not an LMDB file", name);
 		case OTHER_VERSION:
 			return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-									  "The data file of embedded store \"%s\" was written by another version of LMDB.",
+									  "the data file of embedded store \"%s\" was written by another version of LMDB",
 									  name);
 		case DAMAGED:
 			return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-									  "The data file of embedded store \"%s\" has a damaged header.", name);
+									  "the data file of embedded store \"%s\" has a damaged header", name);
 		case UNREADABLE:
 			return zaris_lmdb_problem_code(problem, errno,
-										   "Could not read the data file of embedded store \"%s\"", name);
+										   "could not read the data file of embedded store \"%s\"", name);
 	}
 	return true;
 }

@@ -17,4 +17,4 @@
  */
 extern bool zaris_lmdb_datafile_check(int fd, const char *name, ZarisLmdbProblem *problem);
 
-#endif							/* ZARIS_LMDB_DATAFILE_H */
+#endif /* ZARIS_LMDB_DATAFILE_H */

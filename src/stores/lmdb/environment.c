@@ -17,7 +17,7 @@
 #include "stores/lmdb/files.h"
 #include "stores/lmdb/open.h"
 
-#define MAX_TRIES		10
+#define MAX_TRIES 10
 
 ZarisLmdbTuning zaris_lmdb_tuning = {
 	.map_size = (size_t) 1024 * 1024 * 1024,
@@ -43,10 +43,10 @@ zaris_lmdb_assertion_failed(MDB_env *env, const char *message)
 }
 
 int
-zaris_lmdb_guarded(int (*work) (void *argument), void *argument, bool *asserted)
+zaris_lmdb_guarded(int (*work)(void *argument), void *argument, bool *asserted)
 {
-	sigjmp_buf	here;
-	int			code;
+	sigjmp_buf here;
+	int		   code;
 
 	/* Only LMDB's frames and ours lie between here and the jump, and ours own nothing. */
 	*asserted = false;
@@ -71,7 +71,7 @@ static void
 forget_parents(void)
 {
 	ZarisLmdbEnvironment **link = &registry;
-	pid_t		pid = getpid();
+	pid_t				   pid = getpid();
 
 	while (*link != NULL)
 	{
@@ -128,8 +128,8 @@ new_environment(const char *directory, const char *name)
 static int
 stat_data(const char *path, struct stat *status)
 {
-	char	   *data = zaris_lmdb_path(path, "", ZARIS_LMDB_DATA, "");
-	int			code;
+	char *data = zaris_lmdb_path(path, "", ZARIS_LMDB_DATA, "");
+	int	  code;
 
 	if (data == NULL)
 		return ENOMEM;
@@ -170,7 +170,7 @@ acquire_locked(ZarisLmdbEnvironment *fresh, ZarisLmdbProblem *problem)
 	}
 	else
 	{
-		zaris_lmdb_problem_code(problem, code, "Could not open embedded store \"%s\"", fresh->name);
+		zaris_lmdb_problem_code(problem, code, "could not open embedded store \"%s\"", fresh->name);
 		return NULL;
 	}
 
@@ -187,11 +187,11 @@ zaris_lmdb_acquire(const char *directory, const char *name, ZarisLmdbProblem *pr
 {
 	ZarisLmdbEnvironment *fresh = new_environment(directory, name);
 	ZarisLmdbEnvironment *found;
-	int			lock;
+	int					  lock;
 
 	if (fresh == NULL)
 	{
-		zaris_lmdb_problem_code(problem, ENOMEM, "Could not open embedded store \"%s\"", name);
+		zaris_lmdb_problem_code(problem, ENOMEM, "could not open embedded store \"%s\"", name);
 		return NULL;
 	}
 	lock = zaris_lmdb_lock(directory, true, problem);
@@ -220,8 +220,8 @@ void
 zaris_lmdb_release(ZarisLmdbEnvironment *environment)
 {
 	const struct timespec pause = {0, 1000000};
-	ZarisLmdbProblem ignored;
-	int			lock = -1;
+	ZarisLmdbProblem	  ignored;
+	int					  lock = -1;
 
 	if (environment == NULL || --environment->uses > 0)
 		return;
@@ -260,8 +260,8 @@ zaris_lmdb_release(ZarisLmdbEnvironment *environment)
 static bool
 open_again(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	int			lock = zaris_lmdb_lock(environment->directory, false, problem);
-	bool		good;
+	int	 lock = zaris_lmdb_lock(environment->directory, false, problem);
+	bool good;
 
 	if (lock < 0)
 		return false;
@@ -274,7 +274,7 @@ open_again(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 static int
 begin_read(ZarisLmdbEnvironment *environment, MDB_txn **txn)
 {
-	int			code;
+	int code;
 
 	if (environment->reader != NULL)
 	{
@@ -302,7 +302,7 @@ begin_read(ZarisLmdbEnvironment *environment, MDB_txn **txn)
 static int
 set_map(ZarisLmdbEnvironment *environment, size_t size)
 {
-	int			code;
+	int code;
 
 	/* Readers that are reset hold no pages, but one that is renewed while the map moves is not worth thinking about. */
 	if (environment->reader != NULL)
@@ -318,7 +318,7 @@ set_map(ZarisLmdbEnvironment *environment, size_t size)
 static int
 mend(ZarisLmdbEnvironment *environment, int code)
 {
-	int			dead;
+	int dead;
 
 	switch (code)
 	{
@@ -339,15 +339,15 @@ mend(ZarisLmdbEnvironment *environment, int code)
 bool
 zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_txn **txn, ZarisLmdbProblem *problem)
 {
-	int			code = 0;
+	int code = 0;
 
 	if (environment->pid != getpid())
 		return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-								  "Embedded store \"%s\" was opened by a parent process.", environment->name);
+								  "embedded store \"%s\" was opened by a parent process", environment->name);
 
 	for (int i = 0; i < MAX_TRIES; i++)
 	{
-		int			mended;
+		int mended;
 
 		if (environment->env == NULL && !open_again(environment, problem))
 			return false;
@@ -361,7 +361,7 @@ zaris_lmdb_begin(ZarisLmdbEnvironment *environment, bool write, MDB_txn **txn, Z
 			break;
 		}
 	}
-	return zaris_lmdb_problem_code(problem, code, "Could not %s embedded store \"%s\"",
+	return zaris_lmdb_problem_code(problem, code, "could not %s embedded store \"%s\"",
 								   write ? "write to" : "read", environment->name);
 }
 
@@ -383,17 +383,14 @@ zaris_lmdb_abort(ZarisLmdbEnvironment *environment, bool write, MDB_txn *txn)
 int
 zaris_lmdb_commit(ZarisLmdbEnvironment *environment, MDB_txn *txn, bool *in_doubt)
 {
-	MDB_txn    *probe;
-	int			code = mdb_txn_commit(txn);
+	MDB_txn *probe;
+	int		 code = mdb_txn_commit(txn);
 
 	*in_doubt = false;
 	if (code == 0 || code == MDB_MAP_FULL)
 		return code;
 	if (begin_read(environment, &probe) == MDB_PANIC)
-	{
-		*in_doubt = true;
-		zaris_lmdb_break_off(environment);
-	}
+		*in_doubt = true; /* the next begin opens it again */
 	else if (environment->reader != NULL)
 		mdb_txn_reset(environment->reader);
 	return code;

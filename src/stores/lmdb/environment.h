@@ -29,24 +29,24 @@
 
 #include "stores/lmdb/problem.h"
 
-#define ZARIS_LMDB_FORMAT	1	/* of the databases below and of the records in them */
+#define ZARIS_LMDB_FORMAT 1 /* of the databases below and of the records in them */
 
 typedef struct ZarisLmdbEnvironment
 {
-	char	   *directory;
-	char	   *name;
-	char	   *path;			/* directory/name */
-	pid_t		pid;			/* that opened it */
-	dev_t		device;			/* of the data file: who is who, however the path is spelt */
-	ino_t		inode;
-	int			uses;
+	char *directory;
+	char *name;
+	char *path;	  /* directory/name */
+	pid_t pid;	  /* that opened it */
+	dev_t device; /* of the data file: who is who, however the path is spelt */
+	ino_t inode;
+	int	  uses;
 
-	MDB_env    *env;			/* NULL: closed after a failure */
-	MDB_dbi		meta;			/* "format" -> magic and number, "state" -> the last version given out (int64) */
-	MDB_dbi		records;		/* 'k' key -> record (record.h) */
-	MDB_dbi		expiries;		/* expiry, version -> key, for each record with an expiry (write.c) */
-	MDB_txn    *reader;			/* kept between reads, holding nothing but its slot; NULL = none yet */
-	size_t		max_key;		/* bytes in a key of the records database */
+	MDB_env *env;	   /* NULL: closed after a failure */
+	MDB_dbi	 meta;	   /* "format" -> magic and number, "state" -> the last version given out (int64) */
+	MDB_dbi	 records;  /* 'k' key -> record (record.h) */
+	MDB_dbi	 expiries; /* expiry, version -> key, for each record with an expiry (write.c) */
+	MDB_txn *reader;   /* kept between reads, holding nothing but its slot; NULL = none yet */
+	size_t	 max_key;  /* bytes in a key of the records database */
 
 	struct ZarisLmdbEnvironment *next;
 } ZarisLmdbEnvironment;
@@ -54,11 +54,11 @@ typedef struct ZarisLmdbEnvironment
 /* Sizes that tests make small. */
 typedef struct ZarisLmdbTuning
 {
-	size_t		map_size;		/* of a map when it is opened; address space only, not memory */
-	size_t		map_step;		/* a map doubles until it grows by so much at a time */
-	unsigned	readers;		/* slots in the table of readers, where this process is the first to open the file */
-	size_t		group_bytes;	/* writes of one transaction, about */
-	size_t		page_bytes;		/* contents of one page of a scan, about */
+	size_t	 map_size;	  /* of a map when it is opened; address space only, not memory */
+	size_t	 map_step;	  /* a map doubles until it grows by so much at a time */
+	unsigned readers;	  /* slots in the table of readers, where this process is the first to open the file */
+	size_t	 group_bytes; /* writes of one transaction, about */
+	size_t	 page_bytes;  /* contents of one page of a scan, about */
 } ZarisLmdbTuning;
 
 extern ZarisLmdbTuning zaris_lmdb_tuning;
@@ -69,7 +69,7 @@ extern ZarisLmdbTuning zaris_lmdb_tuning;
  * changed.
  */
 extern ZarisLmdbEnvironment *zaris_lmdb_acquire(const char *directory, const char *name, ZarisLmdbProblem *problem);
-extern void zaris_lmdb_release(ZarisLmdbEnvironment *environment);
+extern void					 zaris_lmdb_release(ZarisLmdbEnvironment *environment);
 
 /* Whether the store at this path is open in this process. */
 extern bool zaris_lmdb_is_open_here(const char *path);
@@ -84,16 +84,16 @@ extern void zaris_lmdb_abort(ZarisLmdbEnvironment *environment, bool write, MDB_
  * Commit one that writes; it is gone in any case.  0, or LMDB's code: then nothing was applied, unless *in_doubt says
  * that this is not known.
  */
-extern int	zaris_lmdb_commit(ZarisLmdbEnvironment *environment, MDB_txn *txn, bool *in_doubt);
+extern int zaris_lmdb_commit(ZarisLmdbEnvironment *environment, MDB_txn *txn, bool *in_doubt);
 
 /* Make room for `bytes` more. No transaction may be open. 0, or a code. */
-extern int	zaris_lmdb_grow(ZarisLmdbEnvironment *environment, size_t bytes);
+extern int zaris_lmdb_grow(ZarisLmdbEnvironment *environment, size_t bytes);
 
 /*
  * Run work() so that a failed assertion inside LMDB (a damaged file) does not end the process: that comes back as
  * MDB_CORRUPTED with *asserted set.  Then the transaction must be aborted and the environment broken off.
  */
-extern int	zaris_lmdb_guarded(int (*work) (void *argument), void *argument, bool *asserted);
+extern int zaris_lmdb_guarded(int (*work)(void *argument), void *argument, bool *asserted);
 
 /* Close it; the next begin opens it again. No transaction may be open. */
 extern void zaris_lmdb_break_off(ZarisLmdbEnvironment *environment);
@@ -101,4 +101,4 @@ extern void zaris_lmdb_break_off(ZarisLmdbEnvironment *environment);
 /* Remove a store from the disk (see lmdb.h). */
 extern bool zaris_lmdb_remove_store(const char *directory, const char *name, ZarisLmdbProblem *problem);
 
-#endif							/* ZARIS_LMDB_ENVIRONMENT_H */
+#endif /* ZARIS_LMDB_ENVIRONMENT_H */

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_NAME	63
+#define MAX_NAME 63
 
 bool
 zaris_lmdb_name_is_good(const char *name)
@@ -28,8 +28,8 @@ zaris_lmdb_name_is_good(const char *name)
 char *
 zaris_lmdb_path(const char *directory, const char *prefix, const char *name, const char *suffix)
 {
-	size_t		size = strlen(directory) + 1 + strlen(prefix) + strlen(name) + strlen(suffix) + 1;
-	char	   *path = malloc(size);
+	size_t size = strlen(directory) + 1 + strlen(prefix) + strlen(name) + strlen(suffix) + 1;
+	char  *path = malloc(size);
 
 	if (path != NULL)
 		snprintf(path, size, "%s/%s%s%s", directory, prefix, name, suffix);
@@ -39,8 +39,8 @@ zaris_lmdb_path(const char *directory, const char *prefix, const char *name, con
 int
 zaris_lmdb_sync_directory(const char *path)
 {
-	int			fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int			code = 0;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int code = 0;
 
 	if (fd < 0)
 		return errno;
@@ -56,9 +56,9 @@ zaris_lmdb_sync_directory(const char *path)
 static int
 make_directory(const char *path)
 {
-	char	   *parent;
-	char	   *slash;
-	int			code;
+	char *parent;
+	char *slash;
+	int	  code;
 
 	if (mkdir(path, 0700) != 0)
 		return errno == EEXIST ? 0 : errno;
@@ -80,8 +80,8 @@ make_directory(const char *path)
 static int
 make_directories(const char *path)
 {
-	char	   *part = strdup(path);
-	int			code = 0;
+	char *part = strdup(path);
+	int	  code = 0;
 
 	if (part == NULL)
 		return ENOMEM;
@@ -105,15 +105,15 @@ make_directories(const char *path)
 int
 zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 {
-	int			fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT && make)
 	{
-		int			code = make_directories(directory);
+		int code = make_directories(directory);
 
 		if (code != 0)
 		{
-			zaris_lmdb_problem_code(problem, code, "Could not create the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, code, "could not create the directory of the embedded stores");
 			return -1;
 		}
 		fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -121,9 +121,9 @@ zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 	if (fd < 0)
 	{
 		if (errno == ENOENT)
-			zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "There is no directory of embedded stores.");
+			zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "there is no directory of embedded stores");
 		else
-			zaris_lmdb_problem_code(problem, errno, "Could not open the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, errno, "could not open the directory of the embedded stores");
 		return -1;
 	}
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0)
@@ -131,9 +131,9 @@ zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *problem)
 		if (errno == EINTR)
 			continue;
 		if (errno == EWOULDBLOCK)
-			zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "Another process is opening or removing an embedded store.");
+			zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "another process is opening or removing an embedded store");
 		else
-			zaris_lmdb_problem_code(problem, errno, "Could not lock the directory of the embedded stores");
+			zaris_lmdb_problem_code(problem, errno, "could not lock the directory of the embedded stores");
 		close(fd);
 		return -1;
 	}
@@ -151,15 +151,15 @@ int
 zaris_lmdb_holds_nothing_else(const char *path)
 {
 	static const char *const ours[] = {".", "..", ZARIS_LMDB_DATA, ZARIS_LMDB_LOCK};
-	DIR		   *directory = opendir(path);
-	struct dirent *entry;
-	int			code = 0;
+	DIR						*directory = opendir(path);
+	struct dirent			*entry;
+	int						 code = 0;
 
 	if (directory == NULL)
 		return errno;
 	while (code == 0 && (entry = readdir(directory)) != NULL)
 	{
-		bool		known = false;
+		bool known = false;
 
 		for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 			known = known || strcmp(entry->d_name, ours[i]) == 0;
@@ -173,8 +173,8 @@ zaris_lmdb_holds_nothing_else(const char *path)
 static int
 remove_file(const char *directory, const char *file)
 {
-	char	   *path = zaris_lmdb_path(directory, "", file, "");
-	int			code = 0;
+	char *path = zaris_lmdb_path(directory, "", file, "");
+	int	  code = 0;
 
 	if (path == NULL)
 		return ENOMEM;
@@ -187,7 +187,7 @@ remove_file(const char *directory, const char *file)
 int
 zaris_lmdb_remove(const char *path)
 {
-	int			code = remove_file(path, ZARIS_LMDB_DATA);
+	int code = remove_file(path, ZARIS_LMDB_DATA);
 
 	if (code == 0)
 		code = remove_file(path, ZARIS_LMDB_LOCK);

@@ -16,8 +16,8 @@
 
 #include "stores/lmdb/problem.h"
 
-#define ZARIS_LMDB_DATA		"data.mdb"
-#define ZARIS_LMDB_LOCK		"lock.mdb"
+#define ZARIS_LMDB_DATA "data.mdb"
+#define ZARIS_LMDB_LOCK "lock.mdb"
 
 /* Whether a store may have this name: [A-Za-z0-9_-]{1,63}. url.c has looked already; it is part of a path here. */
 extern bool zaris_lmdb_name_is_good(const char *name);
@@ -35,15 +35,15 @@ extern int	zaris_lmdb_lock(const char *directory, bool make, ZarisLmdbProblem *p
 extern void zaris_lmdb_unlock(int fd);
 
 /* Make the entries of a directory durable. 0, or an errno. */
-extern int	zaris_lmdb_sync_directory(const char *path);
+extern int zaris_lmdb_sync_directory(const char *path);
 
 /* Whether nothing lies in a store's directory but its files. 0, ENOTEMPTY, or another errno. */
-extern int	zaris_lmdb_holds_nothing_else(const char *path);
+extern int zaris_lmdb_holds_nothing_else(const char *path);
 
 /*
  * Remove a store's two files and its directory, as far as they are there. 0, or an errno (ENOTEMPTY: something else
  * lies there).
  */
-extern int	zaris_lmdb_remove(const char *path);
+extern int zaris_lmdb_remove(const char *path);
 
-#endif							/* ZARIS_LMDB_FILES_H */
+#endif /* ZARIS_LMDB_FILES_H */

@@ -21,42 +21,44 @@
 #include "stores/lmdb/files.h"
 #include "stores/lmdb/request.h"
 
-#define FIRST_ROOM		256
-#define TURN_US			UINT64_C(10000) /* a flush begins no new group after so much time */
-#define OPEN_RETRY_US	UINT64_C(5000)
-#define MAX_REDONE		64		/* growing doubles the map, so this is never reached by growing alone */
+#define FIRST_ROOM	  256
+#define TURN_US		  UINT64_C(10000) /* a flush begins no new group after so much time */
+#define OPEN_RETRY_US UINT64_C(5000)
+#define MAX_REDONE	  64 /* growing doubles the map, so this is never reached by growing alone */
+
+static const char bad_name[] = "the name of an embedded store has 1 to 63 letters, digits, hyphens and underscores";
 
 typedef struct Entry
 {
-	ZarisOperation *operation;	/* NULL: detached */
+	ZarisOperation	  *operation; /* NULL: detached */
 	struct ZarisBatch *batch;
-	ZarisAnswer answer;
+	ZarisAnswer		   answer;
 } Entry;
 
 struct ZarisStore
 {
-	const ZarisHost *host;
-	ZarisLoop  *loop;
-	ZarisClient *client;
+	const ZarisHost		   *host;
+	ZarisLoop			   *loop;
+	ZarisClient			   *client;
 	const ZarisStoreEvents *events;
-	char	   *directory;
-	char	   *name;
-	uint64_t	open_timeout_us;
+	char				   *directory;
+	char				   *name;
+	uint64_t				open_timeout_us;
 
-	ZarisLmdbEnvironment *environment;	/* NULL: not opened yet, another process was just at it */
-	ZarisTimer *map_timer;
-	uint64_t	map_deadline_us;
+	ZarisLmdbEnvironment *environment; /* NULL: not opened yet, another process was just at it */
+	ZarisTimer			 *map_timer;
+	uint64_t			  map_deadline_us;
 
 	Entry	   *entries;
 	size_t		room;
 	size_t		start;
 	size_t		done;
 	size_t		end;
-	ZarisTimer *queue_timer;	/* set while a flush left something behind */
-	bool		running;		/* inside a group or telling its answers */
+	ZarisTimer *queue_timer; /* set while a flush left something behind */
+	bool		running;	 /* inside a group or telling its answers */
 
 	ZarisLmdbScratch scratch;
-	ZarisLmdbProblem problem;	/* of the group that was run last: answers point to its text */
+	ZarisLmdbProblem problem; /* of the group that was run last: answers point to its text */
 };
 
 /* running a group */
@@ -64,15 +66,15 @@ struct ZarisStore
 /* One pass over a group within one transaction. What a guarded call needs lies here. */
 typedef struct Pass
 {
-	ZarisStore *store;
+	ZarisStore			*store;
 	ZarisLmdbTransaction t;
-	size_t		first;
-	size_t		n;
-	bool		write;
-	bool		rescue;			/* only the reads of a group whose writes failed and have their answers */
-	uint64_t	stop_us;		/* a reading pass ends early at this time; 0 = never */
-	size_t		ran;			/* entries that have their answers */
-	size_t		written;		/* bytes */
+	size_t				 first;
+	size_t				 n;
+	bool				 write;
+	bool				 rescue;  /* only the reads of a group whose writes failed and have their answers */
+	uint64_t			 stop_us; /* a reading pass ends early at this time; 0 = never */
+	size_t				 ran;	  /* entries that have their answers */
+	size_t				 written; /* bytes */
 } Pass;
 
 static bool
@@ -101,19 +103,19 @@ run_one(Pass *pass, Entry *entry)
 			/* Nobody asks a store that is not partitioned for its slots. */
 			break;
 	}
-	zaris_lmdb_answer(&entry->answer, ZARIS_INVALID_REQUEST, "An embedded store has no slots.");
+	zaris_lmdb_answer(&entry->answer, ZARIS_INVALID_REQUEST, "an embedded store has no slots");
 	return 0;
 }
 
 static int
 pass_work(void *argument)
 {
-	Pass	   *pass = argument;
-	int			code = 0;
+	Pass *pass = argument;
+	int	  code = 0;
 
 	for (; pass->ran < pass->n; pass->ran++)
 	{
-		Entry	   *entry = &pass->store->entries[pass->first + pass->ran];
+		Entry *entry = &pass->store->entries[pass->first + pass->ran];
 
 		if (entry->operation == NULL || (pass->rescue && is_write(entry->operation)))
 			continue;
@@ -134,7 +136,7 @@ answer_all(ZarisStore *store, size_t n, ZarisOutcome outcome)
 {
 	for (size_t i = 0; i < n; i++)
 	{
-		Entry	   *entry = &store->entries[store->start + i];
+		Entry *entry = &store->entries[store->start + i];
 
 		if (entry->operation == NULL)
 			continue;
@@ -158,11 +160,11 @@ clear_away(Pass *pass)
 
 typedef enum PassResult
 {
-	PASS_DONE,					/* .ran entries have their answers */
-	PASS_FULL,					/* nothing happened: the map must grow */
-	PASS_TOO_MANY,				/* nothing happened: too much for one transaction */
-	PASS_FAILED,				/* nothing happened, store->problem says why */
-	PASS_IN_DOUBT				/* perhaps it happened, store->problem says why it is not known */
+	PASS_DONE,	   /* .ran entries have their answers */
+	PASS_FULL,	   /* nothing happened: the map must grow */
+	PASS_TOO_MANY, /* nothing happened: too much for one transaction */
+	PASS_FAILED,   /* nothing happened, store->problem says why */
+	PASS_IN_DOUBT  /* perhaps it happened, store->problem says why it is not known */
 } PassResult;
 
 static PassResult
@@ -170,7 +172,7 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 {
 	if (in_doubt)
 	{
-		zaris_lmdb_problem_code(&store->problem, code, "Could not make a write to embedded store \"%s\" durable",
+		zaris_lmdb_problem_code(&store->problem, code, "could not make a write to embedded store \"%s\" durable",
 								store->name);
 		store->problem.status = ZARIS_TRANSPORT_ERROR;
 		return PASS_IN_DOUBT;
@@ -179,15 +181,15 @@ judge_failure(ZarisStore *store, int code, bool in_doubt)
 		return PASS_FULL;
 	if (code == MDB_TXN_FULL)
 		return PASS_TOO_MANY;
-	zaris_lmdb_problem_code(&store->problem, code, "Could not use embedded store \"%s\"", store->name);
+	zaris_lmdb_problem_code(&store->problem, code, "could not use embedded store \"%s\"", store->name);
 	return PASS_FAILED;
 }
 
 /* A commit can fail an assertion as well: freed pages are looked through there. */
 typedef struct CommitWork
 {
-	Pass	   *pass;
-	bool		in_doubt;
+	Pass *pass;
+	bool  in_doubt;
 } CommitWork;
 
 static int
@@ -229,8 +231,8 @@ run_pass(Pass *pass)
 static void
 fail_group(ZarisStore *store, size_t n, bool write)
 {
-	Pass		pass = {.store = store, .first = store->start, .n = n, .rescue = true};
-	bool		has_reads = false;
+	Pass pass = {.store = store, .first = store->start, .n = n, .rescue = true};
+	bool has_reads = false;
 
 	answer_all(store, n, ZARIS_OUTCOME_REJECTED);
 	for (size_t i = 0; i < n; i++)
@@ -253,8 +255,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 {
 	for (int i = 0; i < MAX_REDONE; i++)
 	{
-		Pass		pass = {.store = store, .first = store->start, .n = n, .write = write, .stop_us = stop_us};
-		int			code;
+		Pass pass = {.store = store, .first = store->start, .n = n, .write = write, .stop_us = stop_us};
+		int	 code;
 
 		switch (run_pass(&pass))
 		{
@@ -264,7 +266,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 				code = zaris_lmdb_grow(store->environment, pass.written);
 				if (code == 0)
 					continue;
-				zaris_lmdb_problem_code(&store->problem, code, "Could not enlarge the map of embedded store \"%s\"",
+				zaris_lmdb_problem_code(&store->problem, code, "could not enlarge the map of embedded store \"%s\"",
 										store->name);
 				break;
 			case PASS_TOO_MANY:
@@ -273,7 +275,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 					n /= 2;
 					continue;
 				}
-				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "Could not write to embedded store \"%s\"",
+				zaris_lmdb_problem_code(&store->problem, MDB_TXN_FULL, "could not write to embedded store \"%s\"",
 										store->name);
 				break;
 			case PASS_FAILED:
@@ -285,7 +287,7 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 		fail_group(store, n, write);
 		return n;
 	}
-	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" found no room in many tries.",
+	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" found no room in many tries",
 					   store->name);
 	fail_group(store, n, write);
 	return n;
@@ -298,8 +300,8 @@ run_group(ZarisStore *store, size_t n, bool write, uint64_t stop_us)
 static size_t
 next_group(const ZarisStore *store, bool *write)
 {
-	size_t		bytes = 0;
-	size_t		n = 0;
+	size_t bytes = 0;
+	size_t n = 0;
 
 	*write = false;
 	for (size_t at = store->start; at < store->end; at++, n++)
@@ -328,7 +330,7 @@ tell(ZarisStore *store)
 {
 	while (store->done > 0)
 	{
-		Entry		entry = store->entries[store->start];
+		Entry entry = store->entries[store->start];
 
 		store->start++;
 		store->done--;
@@ -343,15 +345,15 @@ tell(ZarisStore *store)
 static void
 run_queue(ZarisStore *store, size_t most)
 {
-	uint64_t	stop_us = zaris_loop_now_us() + TURN_US;
+	uint64_t stop_us = zaris_loop_now_us() + TURN_US;
 
 	if (store->running)
 		return;
 	store->running = true;
 	while (most > 0 && store->start < store->end)
 	{
-		bool		write;
-		size_t		n = next_group(store, &write);
+		bool   write;
+		size_t n = next_group(store, &write);
 
 		if (n > most)
 			n = most;
@@ -384,7 +386,7 @@ static void
 tell_map(ZarisStore *store, ZarisStatus status, const char *text)
 {
 	ZarisTopology *topology = NULL;
-	char		host[ZARIS_HOST_LEN];
+	char		   host[ZARIS_HOST_LEN];
 
 	if (status == ZARIS_OK)
 	{
@@ -394,7 +396,7 @@ tell_map(ZarisStore *store, ZarisStatus status, const char *text)
 	}
 	if (topology != NULL)
 	{
-		int			node;
+		int node;
 
 		snprintf(host, sizeof(host), "inproc/%s", store->name);
 		zaris_topology_reset(topology, 1);
@@ -430,7 +432,7 @@ on_map_timer(void *context)
 static void
 lmdb_fetch_map(ZarisStore *store, const ZarisAddress *from)
 {
-	uint64_t	now = zaris_loop_now_us();
+	uint64_t now = zaris_loop_now_us();
 
 	store->map_deadline_us = now + store->open_timeout_us;
 	zaris_timer_set(store->map_timer, now);
@@ -482,27 +484,33 @@ new_store(const ZarisStoreConfig *config)
 }
 
 static ZarisStatus
+refuse(ZarisLmdbProblem *problem)
+{
+	zaris_lmdb_sentence(problem);
+	return problem->status;
+}
+
+static ZarisStatus
 lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **problem)
 {
-	static ZarisLmdbProblem last;	/* its text must outlive the store that did not come to be */
-	ZarisStore *store;
+	static ZarisLmdbProblem last; /* its text must outlive the store that did not come to be */
+	ZarisStore			   *store;
 
 	*result = NULL;
 	*problem = last.text;
 	last.status = ZARIS_OK;
 	if (config->directory == NULL || config->directory[0] != '/')
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "An embedded store needs a directory with an absolute path.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "an embedded store needs a directory with an absolute path");
 	else if (!zaris_lmdb_name_is_good(config->url->name))
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST,
-						   "The name of an embedded store has 1 to 63 letters, digits, hyphens and underscores.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "%s", bad_name);
 	if (last.status != ZARIS_OK)
-		return last.status;
+		return refuse(&last);
 
 	store = new_store(config);
 	if (store == NULL)
 	{
-		zaris_lmdb_problem_code(&last, ENOMEM, "Could not open embedded store \"%s\"", config->url->name);
-		return last.status;
+		zaris_lmdb_problem_code(&last, ENOMEM, "could not open embedded store \"%s\"", config->url->name);
+		return refuse(&last);
 	}
 
 	/* What is wrong with the file is said at once. That it is not to be had at this moment is left to fetch_map. */
@@ -510,7 +518,7 @@ lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **prob
 	if (store->environment == NULL && last.status != ZARIS_UNAVAILABLE)
 	{
 		lmdb_close(store);
-		return last.status;
+		return refuse(&last);
 	}
 	*result = store;
 	*problem = NULL;
@@ -523,8 +531,8 @@ lmdb_open(const ZarisStoreConfig *config, ZarisStore **result, const char **prob
 static bool
 make_room(ZarisStore *store)
 {
-	size_t		room = store->room == 0 ? FIRST_ROOM : store->room * 2;
-	Entry	   *entries;
+	size_t room = store->room == 0 ? FIRST_ROOM : store->room * 2;
+	Entry *entries;
 
 	if (store->end < store->room)
 		return true;
@@ -548,7 +556,7 @@ make_room(ZarisStore *store)
 static void
 lmdb_submit(ZarisStore *store, int id, const ZarisNode *node, ZarisOperation *operation, bool asking)
 {
-	Entry	   *entry;
+	Entry *entry;
 
 	if (!make_room(store))
 	{
@@ -566,24 +574,31 @@ lmdb_submit(ZarisStore *store, int id, const ZarisNode *node, ZarisOperation *op
 	entry->batch = operation->batch;
 }
 
+/* Answer everything that is in the queue with store->problem: none of it was begun. */
+static void
+turn_away(ZarisStore *store)
+{
+	answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
+	store->done = store->end - store->start;
+	store->running = true;
+	tell(store);
+	store->running = false;
+}
+
 static void
 lmdb_flush(ZarisStore *store)
 {
 	if (store->start == store->end || store->running)
 		return;
-
-	/* The map was never fetched, so nobody can have sent anything here; but that is the core's promise, not ours. */
-	if (store->environment == NULL)
+	if (store->environment != NULL)
 	{
-		zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" is not open yet.", store->name);
-		answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
-		store->done = store->end - store->start;
-		store->running = true;
-		tell(store);
-		store->running = false;
+		run_queue(store, store->end - store->start);
 		return;
 	}
-	run_queue(store, store->end - store->start);
+
+	/* Nobody knows of a node before the map was fetched, which opens it; but that is the core's promise, not ours. */
+	zaris_lmdb_problem(&store->problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" is not open yet", store->name);
+	turn_away(store);
 }
 
 static void
@@ -596,18 +611,14 @@ lmdb_detach(ZarisStore *store, struct ZarisBatch *batch, bool broken)
 	}
 }
 
-/* What is still in the queue was not begun. */
+/* There is no connection to break. What is still in the queue, for whichever batch, goes back to the core. */
 static void
 lmdb_disconnect(ZarisStore *store, int id)
 {
 	if (store->running || store->start == store->end)
 		return;
-	zaris_lmdb_problem(&store->problem, ZARIS_TRANSPORT_ERROR, "The operation was not begun.");
-	answer_all(store, store->end - store->start, ZARIS_OUTCOME_NOT_SENT);
-	store->done = store->end - store->start;
-	store->running = true;
-	tell(store);
-	store->running = false;
+	zaris_lmdb_problem(&store->problem, ZARIS_TRANSPORT_ERROR, "the operation was not begun");
+	turn_away(store);
 }
 
 static int
@@ -620,7 +631,7 @@ const ZarisStoreDriver zaris_lmdb_driver = {
 	.version = ZARIS_STORE_VERSION,
 	.name = "lmdb",
 	.capabilities = ZARIS_CAN_ORDER | ZARIS_CAN_SNAPSHOT | ZARIS_CAN_ATOMIC | ZARIS_CAN_EXPIRE | ZARIS_CAN_COUNT |
-	ZARIS_CAN_RECORDS | ZARIS_CAN_LOCK,
+					ZARIS_CAN_RECORDS | ZARIS_CAN_LOCK,
 	.scheme = ZARIS_SCHEME_INPROC,
 	.open = lmdb_open,
 	.close = lmdb_close,
@@ -641,12 +652,11 @@ zaris_lmdb_drop(const char *directory, const char *name, const char **problem)
 
 	*problem = last.text;
 	if (!zaris_lmdb_name_is_good(name))
-		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST,
-						   "The name of an embedded store has 1 to 63 letters, digits, hyphens and underscores.");
+		zaris_lmdb_problem(&last, ZARIS_INVALID_REQUEST, "%s", bad_name);
 	else if (zaris_lmdb_remove_store(directory, name, &last))
 	{
 		*problem = NULL;
 		return ZARIS_OK;
 	}
-	return last.status;
+	return refuse(&last);
 }

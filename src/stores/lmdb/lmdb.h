@@ -36,4 +36,4 @@ extern const ZarisStoreDriver zaris_lmdb_driver;
  */
 extern ZarisStatus zaris_lmdb_drop(const char *directory, const char *name, const char **problem);
 
-#endif							/* ZARIS_LMDB_LMDB_H */
+#endif /* ZARIS_LMDB_LMDB_H */

@@ -16,10 +16,10 @@
 #include "stores/lmdb/files.h"
 #include "stores/lmdb/record.h"
 
-#define MAGIC			"zarisfdw"
-#define FORMAT_LEN		16		/* magic, number (uint32), zero */
-#define STATE_LEN		8
-#define MAP_UNIT		((size_t) 1024 * 1024)	/* a multiple of any page size */
+#define MAGIC	   "zarisfdw"
+#define FORMAT_LEN 16 /* magic, number (uint32), zero */
+#define STATE_LEN  8
+#define MAP_UNIT   ((size_t) 1024 * 1024) /* a multiple of any page size */
 
 static const MDB_val format_key = {6, "format"};
 static const MDB_val state_key = {5, "state"};
@@ -36,8 +36,8 @@ zaris_lmdb_round_map(size_t size)
 static int
 open_sized(const char *path, size_t map_size, MDB_env **opened)
 {
-	MDB_env    *env;
-	int			code = mdb_env_create(&env);
+	MDB_env *env;
+	int		 code = mdb_env_create(&env);
 
 	if (code != 0)
 		return code;
@@ -58,14 +58,14 @@ open_sized(const char *path, size_t map_size, MDB_env **opened)
 static int
 open_env(const char *path, size_t file_size, MDB_env **opened)
 {
-	size_t		least = zaris_lmdb_round_map(file_size + MAP_UNIT);
-	size_t		size = zaris_lmdb_round_map(zaris_lmdb_tuning.map_size);
+	size_t least = zaris_lmdb_round_map(file_size + MAP_UNIT);
+	size_t size = zaris_lmdb_round_map(zaris_lmdb_tuning.map_size);
 
 	if (size < least * 2)
 		size = least * 2;
 	for (;;)
 	{
-		int			code = open_sized(path, size, opened);
+		int code = open_sized(path, size, opened);
 
 		if (code != ENOMEM || size == least)
 			return code;
@@ -80,7 +80,7 @@ open_env(const char *path, size_t file_size, MDB_env **opened)
 static int
 open_databases(MDB_txn *txn, ZarisLmdbEnvironment *environment, unsigned flags)
 {
-	int			code = mdb_dbi_open(txn, "zaris_meta", flags, &environment->meta);
+	int code = mdb_dbi_open(txn, "zaris_meta", flags, &environment->meta);
 
 	if (code == 0)
 		code = mdb_dbi_open(txn, "zaris_records", flags, &environment->records);
@@ -93,7 +93,7 @@ static bool
 foreign(const ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
 	return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-							  "The data file of embedded store \"%s\" belongs to another program.", environment->name);
+							  "the data file of embedded store \"%s\" belongs to another program", environment->name);
 }
 
 /*
@@ -102,17 +102,17 @@ foreign(const ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 static bool
 check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	MDB_val		key = format_key;
-	MDB_val		value;
-	uint32_t	number;
-	int			code = mdb_dbi_open(txn, "zaris_meta", 0, &environment->meta);
+	MDB_val	 key = format_key;
+	MDB_val	 value;
+	uint32_t number;
+	int		 code = mdb_dbi_open(txn, "zaris_meta", 0, &environment->meta);
 
 	if (code == 0)
 		code = mdb_get(txn, environment->meta, &key, &value);
 	if (code == MDB_NOTFOUND || code == MDB_INCOMPATIBLE)
 		return foreign(environment, problem);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read the format of embedded store \"%s\"",
+		return zaris_lmdb_problem_code(problem, code, "could not read the format of embedded store \"%s\"",
 									   environment->name);
 	if (value.mv_size < FORMAT_LEN || memcmp(value.mv_data, MAGIC, 8) != 0)
 		return foreign(environment, problem);
@@ -120,11 +120,11 @@ check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *
 	number = zaris_lmdb_load32((const char *) value.mv_data + 8);
 	if (number > ZARIS_LMDB_FORMAT)
 		return zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-								  "Embedded store \"%s\" has format %u, which is newer than this program knows (%d).",
+								  "embedded store \"%s\" has format %u, which is newer than this program knows (%d)",
 								  environment->name, (unsigned) number, ZARIS_LMDB_FORMAT);
 	if (number < 1)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The format number of embedded store \"%s\" is damaged.", environment->name);
+								  "the format number of embedded store \"%s\" is damaged", environment->name);
 	return true;
 }
 
@@ -135,11 +135,11 @@ check_format(MDB_txn *txn, ZarisLmdbEnvironment *environment, ZarisLmdbProblem *
 static bool
 attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	MDB_txn    *txn;
-	int			code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
+	MDB_txn *txn;
+	int		 code = mdb_txn_begin(environment->env, NULL, MDB_RDONLY, &txn);
 
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not read embedded store \"%s\"", environment->name);
 	if (!check_format(txn, environment, problem))
 	{
 		mdb_txn_abort(txn);
@@ -152,9 +152,9 @@ attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 		mdb_txn_abort(txn);
 	if (code == MDB_NOTFOUND || code == MDB_INCOMPATIBLE)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The databases of embedded store \"%s\" are damaged.", environment->name);
+								  "the databases of embedded store \"%s\" are damaged", environment->name);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not read embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not read embedded store \"%s\"", environment->name);
 	environment->max_key = (size_t) mdb_env_get_maxkeysize(environment->env);
 	return true;
 }
@@ -162,7 +162,7 @@ attach_databases(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 typedef struct AttachWork
 {
 	ZarisLmdbEnvironment *environment;
-	ZarisLmdbProblem *problem;
+	ZarisLmdbProblem	 *problem;
 } AttachWork;
 
 static int
@@ -184,17 +184,17 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 	char	   *data = zaris_lmdb_path(environment->path, "", ZARIS_LMDB_DATA, "");
 	struct stat status;
 	bool		good,
-				asserted;
-	int			fd,
-				code,
-				dead;
+		asserted;
+	int fd,
+		code,
+		dead;
 
 	if (data == NULL)
-		return zaris_lmdb_problem_code(problem, ENOMEM, "Could not open embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, ENOMEM, "could not open embedded store \"%s\"", environment->name);
 	fd = open(data, O_RDONLY | O_CLOEXEC);
 	good = fd >= 0 && fstat(fd, &status) == 0;
 	if (!good)
-		zaris_lmdb_problem_code(problem, errno, "Could not open the data file of embedded store \"%s\"",
+		zaris_lmdb_problem_code(problem, errno, "could not open the data file of embedded store \"%s\"",
 								environment->name);
 	else
 		good = zaris_lmdb_datafile_check(fd, environment->name, problem);
@@ -206,7 +206,7 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 
 	code = open_env(environment->path, (size_t) status.st_size, &environment->env);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not open embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not open embedded store \"%s\"", environment->name);
 	environment->device = status.st_dev;
 	environment->inode = status.st_ino;
 
@@ -215,7 +215,7 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 	if (zaris_lmdb_guarded(attach_work, &work, &asserted) == 0)
 		return true;
 	if (asserted)
-		zaris_lmdb_problem_code(problem, MDB_CORRUPTED, "Could not read embedded store \"%s\"", environment->name);
+		zaris_lmdb_problem_code(problem, MDB_CORRUPTED, "could not read embedded store \"%s\"", environment->name);
 	mdb_env_close(environment->env);
 	environment->env = NULL;
 	return false;
@@ -227,12 +227,12 @@ zaris_lmdb_open_files(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 static int
 write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 {
-	char		format[FORMAT_LEN] = MAGIC;
-	char		state[STATE_LEN] = {0};
-	MDB_val		key = format_key;
-	MDB_val		value = {FORMAT_LEN, format};
-	MDB_txn    *txn;
-	int			code = mdb_txn_begin(env, NULL, 0, &txn);
+	char	 format[FORMAT_LEN] = MAGIC;
+	char	 state[STATE_LEN] = {0};
+	MDB_val	 key = format_key;
+	MDB_val	 value = {FORMAT_LEN, format};
+	MDB_txn *txn;
+	int		 code = mdb_txn_begin(env, NULL, 0, &txn);
 
 	if (code != 0)
 		return code;
@@ -242,7 +242,7 @@ write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 	if (code == 0)
 		code = mdb_put(txn, environment->meta, &key, &value, 0);
 	key = state_key;
-	value = (MDB_val) {STATE_LEN, state};
+	value = (MDB_val){STATE_LEN, state};
 	if (code == 0)
 		code = mdb_put(txn, environment->meta, &key, &value, 0);
 	if (code == 0)
@@ -255,9 +255,9 @@ write_first(MDB_env *env, ZarisLmdbEnvironment *environment)
 static int
 make_in(const char *path, ZarisLmdbEnvironment *environment)
 {
-	MDB_env    *env;
-	char	   *lock;
-	int			code = zaris_lmdb_remove(path);
+	MDB_env *env;
+	char	*lock;
+	int		 code = zaris_lmdb_remove(path);
 
 	if (code != 0)
 		return code;
@@ -285,9 +285,9 @@ make_in(const char *path, ZarisLmdbEnvironment *environment)
 bool
 zaris_lmdb_make_store(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *problem)
 {
-	char	   *path = zaris_lmdb_path(environment->directory, ".", environment->name, ".new");
-	int			code = path == NULL ? ENOMEM : make_in(path, environment);
-	bool		occupied = false;
+	char *path = zaris_lmdb_path(environment->directory, ".", environment->name, ".new");
+	int	  code = path == NULL ? ENOMEM : make_in(path, environment);
+	bool  occupied = false;
 
 	/* An empty directory of that name is replaced; anything else stays as it is. */
 	if (code == 0 && rename(path, environment->path) != 0)
@@ -303,8 +303,8 @@ zaris_lmdb_make_store(ZarisLmdbEnvironment *environment, ZarisLmdbProblem *probl
 
 	if (occupied)
 		return zaris_lmdb_problem(problem, ZARIS_PROTOCOL_ERROR,
-								  "The data file of embedded store \"%s\" is missing.", environment->name);
+								  "the data file of embedded store \"%s\" is missing", environment->name);
 	if (code != 0)
-		return zaris_lmdb_problem_code(problem, code, "Could not create embedded store \"%s\"", environment->name);
+		return zaris_lmdb_problem_code(problem, code, "could not create embedded store \"%s\"", environment->name);
 	return true;
 }

@@ -25,4 +25,4 @@ extern size_t zaris_lmdb_round_map(size_t size);
 /* What LMDB calls when it does not believe its eyes (zaris_lmdb_guarded). */
 extern void zaris_lmdb_assertion_failed(MDB_env *env, const char *message);
 
-#endif							/* ZARIS_LMDB_OPEN_H */
+#endif /* ZARIS_LMDB_OPEN_H */

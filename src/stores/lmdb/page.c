@@ -16,27 +16,27 @@
 
 #include "client/client.h"
 
-#define DEFAULT_COUNT	1000
-#define MOST_COUNT		65536
-#define LEAST_LOOKS		1000	/* keys to look at before a page may end without a record */
-#define FIRST_ROOM		64
+#define DEFAULT_COUNT 1000
+#define MOST_COUNT	  65536
+#define LEAST_LOOKS	  1000 /* keys to look at before a page may end without a record */
+#define FIRST_ROOM	  64
 
 typedef struct Page
 {
-	ZarisLmdbTransaction *t;
-	ZarisOperation *operation;
+	ZarisLmdbTransaction   *t;
+	ZarisOperation		   *operation;
 	const ZarisPageRequest *request;
-	ZarisAnswer *answer;
-	ZarisBytes	from;			/* forward: the first key that may be, inclusive unless it is the cursor */
-	bool		after;			/* ... then behind it */
-	ZarisBytes	below;			/* backward: keys less than this; nil = open */
-	ZarisBytes *names;			/* of wanted fields, copied */
-	ZarisRecord *records;
-	int			n;
-	int			room;
-	int			count;
-	int			looked;
-	size_t		size;
+	ZarisAnswer			   *answer;
+	ZarisBytes				from;  /* forward: the first key that may be, inclusive unless it is the cursor */
+	bool					after; /* ... then behind it */
+	ZarisBytes				below; /* backward: keys less than this; nil = open */
+	ZarisBytes			   *names; /* of wanted fields, copied */
+	ZarisRecord			   *records;
+	int						n;
+	int						room;
+	int						count;
+	int						looked;
+	size_t					size;
 } Page;
 
 static bool
@@ -49,10 +49,10 @@ begins_with(ZarisBytes key, ZarisBytes prefix)
 static bool
 end_of_prefix(Page *page, ZarisBytes prefix, ZarisBytes *end)
 {
-	size_t		len = prefix.len;
-	char	   *room;
+	size_t len = prefix.len;
+	char  *room;
 
-	*end = (ZarisBytes) {NULL, 0};
+	*end = (ZarisBytes){NULL, 0};
 	while (len > 0 && (unsigned char) prefix.data[len - 1] == 0xff)
 		len--;
 	if (len == 0)
@@ -62,7 +62,7 @@ end_of_prefix(Page *page, ZarisBytes prefix, ZarisBytes *end)
 		return false;
 	memcpy(room, prefix.data, len);
 	room[len - 1]++;
-	*end = (ZarisBytes) {room, len};
+	*end = (ZarisBytes){room, len};
 	return true;
 }
 
@@ -78,7 +78,7 @@ static bool
 set_bounds(Page *page)
 {
 	const ZarisPageRequest *request = page->request;
-	ZarisBytes	prefix_end;
+	ZarisBytes				prefix_end;
 
 	page->from = request->prefix;
 	if (request->low.data != NULL && zaris_lmdb_compare(request->low, page->from) > 0)
@@ -122,27 +122,27 @@ static int
 seek(Page *page, ZarisBytes bytes, MDB_val *key, MDB_val *value)
 {
 	ZarisLmdbKey stored;
-	size_t		most = page->t->environment->max_key - 1;
-	size_t		len = bytes.len < most ? bytes.len : most;
+	size_t		 most = page->t->environment->max_key - 1;
+	size_t		 len = bytes.len < most ? bytes.len : most;
 
 	if (len > sizeof(stored.bytes) - 1)
 		len = sizeof(stored.bytes) - 1;
 	stored.bytes[0] = ZARIS_LMDB_KEY_PREFIX;
 	if (len > 0)
 		memcpy(stored.bytes + 1, bytes.data, len);
-	*key = (MDB_val) {len + 1, stored.bytes};
+	*key = (MDB_val){len + 1, stored.bytes};
 	return mdb_cursor_get(page->t->cursor, key, value, MDB_SET_RANGE);
 }
 
 static int
 first_forward(Page *page, MDB_val *key, MDB_val *value)
 {
-	ZarisBytes	at;
-	int			code = seek(page, page->from, key, value);
+	ZarisBytes at;
+	int		   code = seek(page, page->from, key, value);
 
 	while (code == 0 && user_key(key, &at))
 	{
-		int			order = zaris_lmdb_compare(at, page->from);
+		int order = zaris_lmdb_compare(at, page->from);
 
 		if (order > 0 || (order == 0 && !page->after))
 			break;
@@ -154,15 +154,15 @@ first_forward(Page *page, MDB_val *key, MDB_val *value)
 static int
 first_backward(Page *page, MDB_val *key, MDB_val *value)
 {
-	const char	behind = ZARIS_LMDB_KEY_PREFIX + 1;
-	ZarisBytes	at;
-	int			code;
+	const char behind = ZARIS_LMDB_KEY_PREFIX + 1;
+	ZarisBytes at;
+	int		   code;
 
 	if (page->below.data != NULL)
 		code = seek(page, page->below, key, value);
 	else
 	{
-		*key = (MDB_val) {1, (void *) &behind};
+		*key = (MDB_val){1, (void *) &behind};
 		code = mdb_cursor_get(page->t->cursor, key, value, MDB_SET_RANGE);
 	}
 	if (code == MDB_NOTFOUND)
@@ -208,7 +208,7 @@ add_record(Page *page)
 {
 	if (page->n >= page->room)
 	{
-		int			room = page->room == 0 ? FIRST_ROOM : page->room * 2;
+		int			 room = page->room == 0 ? FIRST_ROOM : page->room * 2;
 		ZarisRecord *records = zaris_batch_alloc(page->operation->batch, sizeof(ZarisRecord) * (size_t) room);
 
 		if (records == NULL)
@@ -269,7 +269,7 @@ static bool
 take(Page *page, ZarisBytes key, const MDB_val *value)
 {
 	ZarisLmdbFound found = {0};
-	ZarisRecord *record;
+	ZarisRecord	  *record;
 
 	page->looked++;
 	if (!zaris_lmdb_examine(page->t, value, &found))
@@ -303,13 +303,13 @@ static int
 fill(Page *page, ZarisBytes *last)
 {
 	MDB_cursor_op step = page->request->backward ? MDB_PREV : MDB_NEXT;
-	ZarisBytes	before = {NULL, 0};
-	ZarisBytes	at;
-	MDB_val		key,
-				value;
-	int			code = page->request->backward ? first_backward(page, &key, &value) : first_forward(page, &key, &value);
+	ZarisBytes	  before = {NULL, 0};
+	ZarisBytes	  at;
+	MDB_val		  key,
+		value;
+	int code = page->request->backward ? first_backward(page, &key, &value) : first_forward(page, &key, &value);
 
-	*last = (ZarisBytes) {NULL, 0};
+	*last = (ZarisBytes){NULL, 0};
 	while (code == 0 && user_key(&key, &at) && is_inside(page, at))
 	{
 		/* Keys stay where they are while nothing is written, so the one before can still be named. */
@@ -345,9 +345,9 @@ finish(Page *page, ZarisBytes last)
 int
 zaris_lmdb_page(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer)
 {
-	Page		page = {.t = t, .operation = operation, .request = operation->scan, .answer = answer};
-	ZarisBytes	last;
-	int			code;
+	Page	   page = {.t = t, .operation = operation, .request = operation->scan, .answer = answer};
+	ZarisBytes last;
+	int		   code;
 
 	zaris_lmdb_answer(answer, ZARIS_OK, NULL);
 	page.count = page.request->count > 0 ? page.request->count : DEFAULT_COUNT;

@@ -15,7 +15,7 @@ typedef struct CodeRule
 {
 	int			code;
 	ZarisStatus status;
-	const char *text;			/* NULL: the library's own words */
+	const char *text; /* NULL: the library's own words */
 } CodeRule;
 
 /* What is not listed is a request that LMDB refuses, and in all likelihood a fault of ours. */
@@ -23,7 +23,7 @@ static const CodeRule rules[] = {
 	{ENOSPC, ZARIS_OUT_OF_STORAGE, NULL},
 	{EDQUOT, ZARIS_OUT_OF_STORAGE, NULL},
 	{EFBIG, ZARIS_OUT_OF_STORAGE, NULL},
-	{EIO, ZARIS_OUT_OF_STORAGE, "Input/output error, or the disk is full"},	/* LMDB calls a short write EIO */
+	{EIO, ZARIS_OUT_OF_STORAGE, "Input/output error, or the disk is full"}, /* LMDB calls a short write EIO */
 	{EROFS, ZARIS_OUT_OF_STORAGE, NULL},
 	{ENOMEM, ZARIS_NO_MEMORY, NULL},
 	{EACCES, ZARIS_PERMISSION_DENIED, NULL},
@@ -46,7 +46,10 @@ static const CodeRule rules[] = {
 	{MDB_PANIC, ZARIS_TRANSPORT_ERROR, "an earlier write failed, so it must be opened again"},
 };
 
-__attribute__((format(printf, 3, 0))) static bool
+static bool fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list arguments)
+	__attribute__((format(printf, 3, 0)));
+
+static bool
 fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list arguments)
 {
 	problem->status = status;
@@ -55,9 +58,9 @@ fill(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, va_list 
 }
 
 bool
-zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format,...)
+zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *format, ...)
 {
-	va_list		arguments;
+	va_list arguments;
 
 	va_start(arguments, format);
 	fill(problem, status, format, arguments);
@@ -66,7 +69,7 @@ zaris_lmdb_problem(ZarisLmdbProblem *problem, ZarisStatus status, const char *fo
 }
 
 bool
-zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format,...)
+zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format, ...)
 {
 	ZarisStatus status = ZARIS_INVALID_REQUEST;
 	const char *words = NULL;
@@ -89,6 +92,18 @@ zaris_lmdb_problem_code(ZarisLmdbProblem *problem, int code, const char *format,
 	fill(problem, status, format, arguments);
 	va_end(arguments);
 	used = strlen(problem->text);
-	snprintf(problem->text + used, sizeof(problem->text) - used, ": %s.", words);
+	snprintf(problem->text + used, sizeof(problem->text) - used, ": %s", words);
 	return false;
+}
+
+const char *
+zaris_lmdb_sentence(ZarisLmdbProblem *problem)
+{
+	size_t len = strlen(problem->text);
+
+	if (problem->text[0] >= 'a' && problem->text[0] <= 'z')
+		problem->text[0] = (char) (problem->text[0] - 'a' + 'A');
+	if (len + 1 < sizeof(problem->text))
+		strcpy(problem->text + len, ".");
+	return problem->text;
 }

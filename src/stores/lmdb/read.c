@@ -24,9 +24,9 @@ get_contents(ZarisLmdbTransaction *t, ZarisOperation *operation, const ZarisLmdb
 int
 zaris_lmdb_get(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer)
 {
-	ZarisLmdbKey key;
+	ZarisLmdbKey   key;
 	ZarisLmdbFound found;
-	int			code;
+	int			   code;
 
 	/* A key that is too long to be written is not there: that is an answer, and no error. */
 	zaris_lmdb_answer(answer, ZARIS_OK, NULL);

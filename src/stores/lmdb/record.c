@@ -9,23 +9,23 @@
 
 #include <xxhash.h>
 
-#define FORM			1
-#define KIND_STRING		1
-#define KIND_HASH		2
+#define FORM		1
+#define KIND_STRING 1
+#define KIND_HASH	2
 
 /* offsets in the header */
-#define AT_FORM			0
-#define AT_KIND			1
-#define AT_ZERO			2
-#define AT_CHECKSUM		4
-#define AT_LENGTH		8
-#define AT_VERSION		12
-#define AT_EXPIRY		20
-#define AT_OPERATION	28
+#define AT_FORM		 0
+#define AT_KIND		 1
+#define AT_ZERO		 2
+#define AT_CHECKSUM	 4
+#define AT_LENGTH	 8
+#define AT_VERSION	 12
+#define AT_EXPIRY	 20
+#define AT_OPERATION 28
 
-#define FIELD_HEADER	8		/* two lengths */
+#define FIELD_HEADER 8 /* two lengths */
 
-#define SCRATCH_KEPT	((size_t) 256 * 1024)
+#define SCRATCH_KEPT ((size_t) 256 * 1024)
 
 /* numbers: a byte at a time, which compilers turn into one load */
 
@@ -60,8 +60,8 @@ zaris_lmdb_store64(char *at, uint64_t number)
 int
 zaris_lmdb_compare(ZarisBytes a, ZarisBytes b)
 {
-	size_t		common = a.len < b.len ? a.len : b.len;
-	int			order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+	size_t common = a.len < b.len ? a.len : b.len;
+	int	   order = common == 0 ? 0 : memcmp(a.data, b.data, common);
 
 	if (order != 0)
 		return order;
@@ -74,7 +74,7 @@ zaris_lmdb_compare(ZarisBytes a, ZarisBytes b)
 static bool
 scratch_grow(void **room, size_t *size, size_t wanted)
 {
-	size_t		larger = *size * 2 > wanted ? *size * 2 : wanted;
+	size_t larger = *size * 2 > wanted ? *size * 2 : wanted;
 
 	if (*room != NULL && *size >= wanted)
 		return true;
@@ -87,8 +87,8 @@ scratch_grow(void **room, size_t *size, size_t wanted)
 char *
 zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size)
 {
-	void	   *room = scratch->bytes;
-	bool		grown = scratch_grow(&room, &scratch->bytes_size, size);
+	void *room = scratch->bytes;
+	bool  grown = scratch_grow(&room, &scratch->bytes_size, size);
 
 	scratch->bytes = room;
 	return grown ? room : NULL;
@@ -97,8 +97,8 @@ zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size)
 ZarisField *
 zaris_lmdb_scratch_fields(ZarisLmdbScratch *scratch, size_t count)
 {
-	void	   *room = scratch->fields;
-	bool		grown;
+	void *room = scratch->fields;
+	bool  grown;
 
 	if (count > SIZE_MAX / 4 / sizeof(ZarisField))
 		return NULL;
@@ -128,7 +128,7 @@ zaris_lmdb_scratch_free(ZarisLmdbScratch *scratch)
 static uint32_t
 checksum(const char header[ZARIS_LMDB_HEADER], ZarisBytes body)
 {
-	char		bare[ZARIS_LMDB_HEADER];
+	char bare[ZARIS_LMDB_HEADER];
 
 	memcpy(bare, header, sizeof(bare));
 	zaris_lmdb_store32(bare + AT_CHECKSUM, 0);
@@ -166,7 +166,7 @@ zaris_lmdb_record_read(ZarisBytes stored, ZarisLmdbRecord *record)
 bool
 zaris_lmdb_record_verify(ZarisBytes stored)
 {
-	ZarisBytes	body = {stored.data + ZARIS_LMDB_HEADER, stored.len - ZARIS_LMDB_HEADER};
+	ZarisBytes body = {stored.data + ZARIS_LMDB_HEADER, stored.len - ZARIS_LMDB_HEADER};
 
 	return checksum(stored.data, body) == zaris_lmdb_load32(stored.data + AT_CHECKSUM);
 }
@@ -196,9 +196,9 @@ zaris_lmdb_record_is_expired(const ZarisLmdbRecord *record, int64_t now_ms)
 static bool
 read_field(const char **at, const char *end, ZarisField *field)
 {
-	size_t		left = (size_t) (end - *at);
-	size_t		name_len,
-				value_len;
+	size_t left = (size_t) (end - *at);
+	size_t name_len,
+		value_len;
 
 	if (left < FIELD_HEADER)
 		return false;
@@ -249,13 +249,13 @@ zaris_lmdb_hash_read(ZarisBytes body, ZarisLmdbScratch *scratch, ZarisField **fi
 ZarisBytes
 zaris_lmdb_hash_find(const ZarisField *fields, int n_fields, ZarisBytes name)
 {
-	int			low = 0;
-	int			high = n_fields;
+	int low = 0;
+	int high = n_fields;
 
 	while (low < high)
 	{
-		int			middle = low + (high - low) / 2;
-		int			order = zaris_lmdb_compare(fields[middle].name, name);
+		int middle = low + (high - low) / 2;
+		int order = zaris_lmdb_compare(fields[middle].name, name);
 
 		if (order == 0)
 			return fields[middle].value;
@@ -264,7 +264,7 @@ zaris_lmdb_hash_find(const ZarisField *fields, int n_fields, ZarisBytes name)
 		else
 			high = middle;
 	}
-	return (ZarisBytes) {NULL, 0};
+	return (ZarisBytes){NULL, 0};
 }
 
 /* By name; of equal names the later change comes first, since it is the one that counts. */
@@ -273,7 +273,7 @@ compare_changes(const void *a, const void *b)
 {
 	const ZarisField *left = *(const ZarisField *const *) a;
 	const ZarisField *right = *(const ZarisField *const *) b;
-	int			order = zaris_lmdb_compare(left->name, right->name);
+	int				  order = zaris_lmdb_compare(left->name, right->name);
 
 	return order != 0 ? order : (left < right) - (left > right);
 }
@@ -283,7 +283,7 @@ static const ZarisField **
 sort_changes(const ZarisField *changes, int n_changes, int *n_sorted)
 {
 	const ZarisField **sorted = malloc(sizeof(*sorted) * (size_t) (n_changes > 0 ? n_changes : 1));
-	int			n = 0;
+	int				   n = 0;
 
 	if (sorted == NULL)
 		return NULL;
@@ -303,13 +303,13 @@ sort_changes(const ZarisField *changes, int n_changes, int *n_sorted)
 static int
 merge_fields(const ZarisField *old, int n_old, const ZarisField **changes, int n_changes, ZarisField *merged)
 {
-	int			at = 0;
-	int			change = 0;
-	int			n = 0;
+	int at = 0;
+	int change = 0;
+	int n = 0;
 
 	while (at < n_old || change < n_changes)
 	{
-		int			order;
+		int order;
 
 		if (at >= n_old)
 			order = 1;
@@ -336,9 +336,11 @@ static ZarisLmdbHashResult
 compose_body(const ZarisField *fields, int n_fields, ZarisLmdbScratch *scratch, ZarisBytes *body)
 {
 	const size_t most = ZARIS_LMDB_MAX_RECORD - ZARIS_LMDB_HEADER;
-	size_t		size = 4;
-	char	   *at;
+	size_t		 size = 4;
+	char		*at;
 
+	if (n_fields == 0)
+		return ZARIS_LMDB_HASH_EMPTY;
 	for (int i = 0; i < n_fields; i++)
 	{
 		if (fields[i].name.len > most || fields[i].value.len > most)
@@ -375,11 +377,11 @@ zaris_lmdb_hash_merge(ZarisBytes old, const ZarisField *changes, int n_changes, 
 					  ZarisBytes *body)
 {
 	ZarisLmdbHashResult result = ZARIS_LMDB_HASH_OK;
-	ZarisField *old_fields = NULL;
-	ZarisField *merged = NULL;
-	const ZarisField **sorted;
-	int			n_old = 0;
-	int			n_sorted = 0;
+	ZarisField		   *old_fields = NULL;
+	ZarisField		   *merged = NULL;
+	const ZarisField  **sorted;
+	int					n_old = 0;
+	int					n_sorted = 0;
 
 	if (old.data != NULL)
 		result = zaris_lmdb_hash_read(old, scratch, &old_fields, &n_old);

@@ -39,39 +39,39 @@
 
 #include "client/operation.h"
 
-#define ZARIS_LMDB_HEADER			44
-#define ZARIS_LMDB_OPERATION_ID		16
-#define ZARIS_LMDB_MAX_RECORD		((size_t) INT32_MAX)	/* header and body */
+#define ZARIS_LMDB_HEADER		44
+#define ZARIS_LMDB_OPERATION_ID 16
+#define ZARIS_LMDB_MAX_RECORD	((size_t) INT32_MAX) /* header and body */
 
 typedef struct ZarisLmdbRecord
 {
 	ZarisRecordKind kind;
-	int64_t		version;		/* >= 1 */
-	int64_t		expiry_ms;		/* ZARIS_NO_EXPIRY = none */
-	unsigned char operation_id[ZARIS_LMDB_OPERATION_ID];
-	ZarisBytes	body;			/* points into what was read */
+	int64_t			version;   /* >= 1 */
+	int64_t			expiry_ms; /* ZARIS_NO_EXPIRY = none */
+	unsigned char	operation_id[ZARIS_LMDB_OPERATION_ID];
+	ZarisBytes		body; /* points into what was read */
 } ZarisLmdbRecord;
 
 /* Room that grows and is used again, for fields and bytes that are needed for a moment. Starts zeroed. */
 typedef struct ZarisLmdbScratch
 {
 	ZarisField *fields;
-	size_t		fields_size;	/* in bytes */
+	size_t		fields_size; /* in bytes */
 	char	   *bytes;
 	size_t		bytes_size;
 } ZarisLmdbScratch;
 
 /* NULL = out of memory; what was in the room is lost. */
-extern char *zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size);
+extern char		  *zaris_lmdb_scratch_bytes(ZarisLmdbScratch *scratch, size_t size);
 extern ZarisField *zaris_lmdb_scratch_fields(ZarisLmdbScratch *scratch, size_t count);
-extern void zaris_lmdb_scratch_trim(ZarisLmdbScratch *scratch);	/* give back what one huge record needed */
-extern void zaris_lmdb_scratch_free(ZarisLmdbScratch *scratch);
+extern void		   zaris_lmdb_scratch_trim(ZarisLmdbScratch *scratch); /* give back what one huge record needed */
+extern void		   zaris_lmdb_scratch_free(ZarisLmdbScratch *scratch);
 
 /* little-endian numbers anywhere */
 extern uint32_t zaris_lmdb_load32(const char *at);
 extern uint64_t zaris_lmdb_load64(const char *at);
-extern void zaris_lmdb_store32(char *at, uint32_t number);
-extern void zaris_lmdb_store64(char *at, uint64_t number);
+extern void		zaris_lmdb_store32(char *at, uint32_t number);
+extern void		zaris_lmdb_store64(char *at, uint64_t number);
 
 /* Take a record apart; its body is not touched. False: it is none, or it is damaged. */
 extern bool zaris_lmdb_record_read(ZarisBytes stored, ZarisLmdbRecord *record);
@@ -85,13 +85,14 @@ extern void zaris_lmdb_record_header(const ZarisLmdbRecord *record, char *to);
 extern bool zaris_lmdb_record_is_expired(const ZarisLmdbRecord *record, int64_t now_ms);
 
 /* Bytewise: what orders keys and names. */
-extern int	zaris_lmdb_compare(ZarisBytes a, ZarisBytes b);
+extern int zaris_lmdb_compare(ZarisBytes a, ZarisBytes b);
 
 /* hashes */
 
 typedef enum ZarisLmdbHashResult
 {
 	ZARIS_LMDB_HASH_OK,
+	ZARIS_LMDB_HASH_EMPTY, /* of a merge: no field would be left */
 	ZARIS_LMDB_HASH_DAMAGED,
 	ZARIS_LMDB_HASH_TOO_LARGE,
 	ZARIS_LMDB_HASH_NO_MEMORY
@@ -111,4 +112,4 @@ extern ZarisBytes zaris_lmdb_hash_find(const ZarisField *fields, int n_fields, Z
 extern ZarisLmdbHashResult zaris_lmdb_hash_merge(ZarisBytes old, const ZarisField *changes, int n_changes,
 												 ZarisLmdbScratch *scratch, ZarisBytes *body);
 
-#endif							/* ZARIS_LMDB_RECORD_H */
+#endif /* ZARIS_LMDB_RECORD_H */

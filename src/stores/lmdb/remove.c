@@ -18,9 +18,9 @@ static int
 used_by_others(const char *path, bool *used)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
-	char	   *file = zaris_lmdb_path(path, "", ZARIS_LMDB_LOCK, "");
-	int			code = 0;
-	int			fd;
+	char		*file = zaris_lmdb_path(path, "", ZARIS_LMDB_LOCK, "");
+	int			 code = 0;
+	int			 fd;
 
 	*used = false;
 	if (file == NULL)
@@ -43,8 +43,8 @@ used_by_others(const char *path, bool *used)
 static int
 remove_locked(const char *directory, const char *name, const char *path)
 {
-	char	   *old = zaris_lmdb_path(directory, ".", name, ".old");
-	int			code = old == NULL ? ENOMEM : zaris_lmdb_remove(old);
+	char *old = zaris_lmdb_path(directory, ".", name, ".old");
+	int	  code = old == NULL ? ENOMEM : zaris_lmdb_remove(old);
 
 	/* First it loses its name, all at once: a crash leaves the store, or something that nobody takes for it. */
 	if (code == 0 && rename(path, old) != 0)
@@ -68,7 +68,7 @@ zaris_lmdb_remove_store(const char *directory, const char *name, ZarisLmdbProble
 	int			code = 0;
 
 	if (path == NULL)
-		return zaris_lmdb_problem_code(problem, ENOMEM, "Could not remove embedded store \"%s\"", name);
+		return zaris_lmdb_problem_code(problem, ENOMEM, "could not remove embedded store \"%s\"", name);
 	if (lock < 0)
 	{
 		free(path);
@@ -90,14 +90,14 @@ zaris_lmdb_remove_store(const char *directory, const char *name, ZarisLmdbProble
 		code = remove_locked(directory, name, path);
 
 	if (code == ENOENT)
-		zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "There is no embedded store \"%s\".", name);
+		zaris_lmdb_problem(problem, ZARIS_NOT_FOUND, "there is no embedded store \"%s\"", name);
 	else if (code == ENOTEMPTY)
 		zaris_lmdb_problem(problem, ZARIS_INVALID_REQUEST,
-						   "The directory of embedded store \"%s\" holds something that is not part of it.", name);
+						   "the directory of embedded store \"%s\" holds something that is not part of it", name);
 	else if (used)
-		zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "Embedded store \"%s\" is in use.", name);
+		zaris_lmdb_problem(problem, ZARIS_UNAVAILABLE, "embedded store \"%s\" is in use", name);
 	else if (code != 0)
-		zaris_lmdb_problem_code(problem, code, "Could not remove embedded store \"%s\"", name);
+		zaris_lmdb_problem_code(problem, code, "could not remove embedded store \"%s\"", name);
 	else
 		good = true;
 	zaris_lmdb_unlock(lock);

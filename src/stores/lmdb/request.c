@@ -9,7 +9,7 @@
 
 #include "client/client.h"
 
-#define KEY_SHOWN	32			/* bytes of a key in a message */
+#define KEY_SHOWN 32 /* bytes of a key in a message */
 
 void
 zaris_lmdb_answer(ZarisAnswer *answer, ZarisStatus status, const char *text)
@@ -34,9 +34,9 @@ zaris_lmdb_answer(ZarisAnswer *answer, ZarisStatus status, const char *text)
 void
 zaris_lmdb_answer_damaged(const ZarisOperation *operation, ZarisBytes key, ZarisAnswer *answer)
 {
-	char	   *text = zaris_batch_alloc(operation->batch, ZARIS_ERROR_TEXT);
-	char		shown[KEY_SHOWN * 4 + 1];
-	size_t		used = 0;
+	char  *text = zaris_batch_alloc(operation->batch, ZARIS_ERROR_TEXT);
+	char   shown[KEY_SHOWN * 4 + 1];
+	size_t used = 0;
 
 	for (size_t i = 0; i < key.len && i < KEY_SHOWN; i++)
 	{
@@ -50,21 +50,21 @@ zaris_lmdb_answer_damaged(const ZarisOperation *operation, ZarisBytes key, Zaris
 	shown[used] = '\0';
 
 	if (text != NULL)
-		snprintf(text, ZARIS_ERROR_TEXT, "The record of key \"%s\"%s is damaged.", shown,
+		snprintf(text, ZARIS_ERROR_TEXT, "the record of key \"%s\"%s is damaged", shown,
 				 key.len > KEY_SHOWN ? "..." : "");
-	zaris_lmdb_answer(answer, ZARIS_PROTOCOL_ERROR, text != NULL ? text : "A record is damaged.");
+	zaris_lmdb_answer(answer, ZARIS_PROTOCOL_ERROR, text != NULL ? text : "a record is damaged");
 }
 
 bool
 zaris_lmdb_key(const ZarisLmdbTransaction *t, ZarisBytes key, ZarisLmdbKey *stored, ZarisAnswer *answer)
 {
-	size_t		most = t->environment->max_key;
+	size_t most = t->environment->max_key;
 
 	if (most > sizeof(stored->bytes))
 		most = sizeof(stored->bytes);
 	if (key.len >= most)
 	{
-		zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "A key of an embedded store cannot be longer than 510 bytes.");
+		zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "a key of an embedded store cannot be longer than 510 bytes");
 		return false;
 	}
 	stored->bytes[0] = ZARIS_LMDB_KEY_PREFIX;
@@ -91,8 +91,8 @@ int
 zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key,
 				ZarisLmdbFound *found, ZarisAnswer *answer)
 {
-	MDB_val		value;
-	int			code = mdb_get(t->txn, t->environment->records, &key->value, &value);
+	MDB_val value;
+	int		code = mdb_get(t->txn, t->environment->records, &key->value, &value);
 
 	memset(found, 0, sizeof(*found));
 	if (code == MDB_NOTFOUND)

@@ -14,37 +14,37 @@
 #include "stores/lmdb/record.h"
 
 /* Before each key: LMDB has no empty key, ours may be empty (I9). It leaves room for other things than records, too. */
-#define ZARIS_LMDB_KEY_PREFIX	'k'
+#define ZARIS_LMDB_KEY_PREFIX 'k'
 
-#define ZARIS_LMDB_KEY_ROOM		1024	/* more than any LMDB allows */
+#define ZARIS_LMDB_KEY_ROOM 1024 /* more than any LMDB allows */
 
 typedef struct ZarisLmdbTransaction
 {
 	ZarisLmdbEnvironment *environment;
-	MDB_txn    *txn;
-	MDB_cursor *cursor;			/* of a scan page; kept here so that it can be closed after a failed assertion */
-	int64_t		now_ms;			/* wall clock: decides what has expired, the same for all operations */
-	ZarisLmdbScratch *scratch;
+	MDB_txn				 *txn;
+	MDB_cursor			 *cursor; /* of a scan page; kept here so that it can be closed after a failed assertion */
+	int64_t				  now_ms; /* wall clock: decides what has expired, the same for all operations */
+	ZarisLmdbScratch	 *scratch;
 
 	/* writing */
-	bool		has_sequence;
-	int64_t		sequence;		/* the last version given out */
-	int			applied;		/* records written or removed */
+	bool	has_sequence;
+	int64_t sequence; /* the last version given out */
+	int		applied;  /* records written or removed */
 } ZarisLmdbTransaction;
 
 /* A key as the records database has it. */
 typedef struct ZarisLmdbKey
 {
-	MDB_val		value;			/* points into bytes */
-	char		bytes[ZARIS_LMDB_KEY_ROOM];
+	MDB_val value; /* points into bytes */
+	char	bytes[ZARIS_LMDB_KEY_ROOM];
 } ZarisLmdbKey;
 
 /* What a key holds now. Bytes and body point into the map, and are gone with the next write of the transaction. */
 typedef struct ZarisLmdbFound
 {
-	bool		stored;			/* something lies there, perhaps expired */
-	bool		present;		/* and is not expired */
-	ZarisBytes	bytes;			/* as stored */
+	bool			stored;	 /* something lies there, perhaps expired */
+	bool			present; /* and is not expired */
+	ZarisBytes		bytes;	 /* as stored */
 	ZarisLmdbRecord record;
 } ZarisLmdbFound;
 
@@ -66,8 +66,8 @@ extern bool zaris_lmdb_examine(const ZarisLmdbTransaction *t, const MDB_val *val
  * Look the operation's key up.  That it is not there is told by *found, and is no code.  A damaged record makes the
  * answer's status ProtocolError, else that stays as it is.
  */
-extern int	zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key,
-							ZarisLmdbFound *found, ZarisAnswer *answer);
+extern int zaris_lmdb_find(const ZarisLmdbTransaction *t, const ZarisOperation *operation, ZarisLmdbKey *key,
+						   ZarisLmdbFound *found, ZarisAnswer *answer);
 
 /* contents.c: what a reader gets of a record, copied into the batch's memory. False: the answer says why. */
 extern bool zaris_lmdb_copy(struct ZarisBatch *batch, ZarisBytes bytes, ZarisBytes *copy);
@@ -83,16 +83,16 @@ extern bool zaris_lmdb_contents_listed(const ZarisLmdbTransaction *t, const Zari
 									   ZarisAnswer *answer);
 
 /* read.c, page.c */
-extern int	zaris_lmdb_get(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
-extern int	zaris_lmdb_page(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
+extern int zaris_lmdb_get(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
+extern int zaris_lmdb_page(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
 
 /* write.c: Put and Delete */
-extern int	zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
+extern int zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer);
 
 /* After the writes of a transaction: remove some of what has expired, note the last version. */
-extern int	zaris_lmdb_write_end(ZarisLmdbTransaction *t);
+extern int zaris_lmdb_write_end(ZarisLmdbTransaction *t);
 
 /* Bytes that a write puts into a transaction, about. */
 extern size_t zaris_lmdb_write_size(const ZarisOperation *operation);
 
-#endif							/* ZARIS_LMDB_REQUEST_H */
+#endif /* ZARIS_LMDB_REQUEST_H */

@@ -17,18 +17,18 @@
 
 #include <string.h>
 
-#define EXPIRY_KEY		16
-#define WRITE_OVERHEAD	(ZARIS_LMDB_HEADER + 256)	/* header, node, and its share of the pages above */
-#define MOST_SWEPT		64		/* expired records removed by one transaction */
+#define EXPIRY_KEY	   16
+#define WRITE_OVERHEAD (ZARIS_LMDB_HEADER + 256) /* header, node, and its share of the pages above */
+#define MOST_SWEPT	   64						 /* expired records removed by one transaction */
 
 static const MDB_val state_key = {5, "state"};
 
 /* What is left when a write is allowed: what the new record keeps of the old one. */
 typedef struct Change
 {
-	ZarisLmdbKey key;
-	ZarisLmdbFound found;
-	ZarisLmdbRecord record;		/* Put: to be written */
+	ZarisLmdbKey	key;
+	ZarisLmdbFound	found;
+	ZarisLmdbRecord record; /* Put: to be written */
 } Change;
 
 /* versions */
@@ -36,9 +36,9 @@ typedef struct Change
 static int
 next_version(ZarisLmdbTransaction *t, int64_t *version)
 {
-	MDB_val		key = state_key;
-	MDB_val		value;
-	int			code;
+	MDB_val key = state_key;
+	MDB_val value;
+	int		code;
 
 	if (!t->has_sequence)
 	{
@@ -59,9 +59,9 @@ next_version(ZarisLmdbTransaction *t, int64_t *version)
 static int
 save_sequence(ZarisLmdbTransaction *t)
 {
-	char		state[8];
-	MDB_val		key = state_key;
-	MDB_val		value = {sizeof(state), state};
+	char	state[8];
+	MDB_val key = state_key;
+	MDB_val value = {sizeof(state), state};
 
 	if (!t->has_sequence)
 		return 0;
@@ -80,13 +80,13 @@ expiry_key(int64_t expiry_ms, int64_t version, char bytes[EXPIRY_KEY], MDB_val *
 		bytes[i] = (char) ((uint64_t) expiry_ms >> (56 - 8 * i));
 		bytes[8 + i] = (char) ((uint64_t) version >> (56 - 8 * i));
 	}
-	*key = (MDB_val) {EXPIRY_KEY, bytes};
+	*key = (MDB_val){EXPIRY_KEY, bytes};
 }
 
 static int64_t
 load_big_endian(const char *at)
 {
-	uint64_t	number = 0;
+	uint64_t number = 0;
 
 	for (int i = 0; i < 8; i++)
 		number = number << 8 | (unsigned char) at[i];
@@ -97,9 +97,9 @@ load_big_endian(const char *at)
 static int
 forget_expiry(ZarisLmdbTransaction *t, int64_t expiry_ms, int64_t version)
 {
-	char		bytes[EXPIRY_KEY];
-	MDB_val		key;
-	int			code;
+	char	bytes[EXPIRY_KEY];
+	MDB_val key;
+	int		code;
 
 	if (expiry_ms == ZARIS_NO_EXPIRY)
 		return 0;
@@ -111,9 +111,9 @@ forget_expiry(ZarisLmdbTransaction *t, int64_t expiry_ms, int64_t version)
 static int
 note_expiry(ZarisLmdbTransaction *t, const ZarisLmdbRecord *record, const ZarisLmdbKey *of)
 {
-	char		bytes[EXPIRY_KEY];
-	MDB_val		key;
-	MDB_val		value = of->value;
+	char	bytes[EXPIRY_KEY];
+	MDB_val key;
+	MDB_val value = of->value;
 
 	if (record->expiry_ms == ZARIS_NO_EXPIRY)
 		return 0;
@@ -126,8 +126,8 @@ static int
 sweep_record(ZarisLmdbTransaction *t, MDB_val key, int64_t expiry_ms, int64_t version)
 {
 	ZarisLmdbFound found;
-	MDB_val		value;
-	int			code = mdb_get(t->txn, t->environment->records, &key, &value);
+	MDB_val		   value;
+	int			   code = mdb_get(t->txn, t->environment->records, &key, &value);
 
 	if (code != 0)
 		return code == MDB_NOTFOUND ? 0 : code;
@@ -142,11 +142,11 @@ sweep_record(ZarisLmdbTransaction *t, MDB_val key, int64_t expiry_ms, int64_t ve
 static int
 sweep_one(ZarisLmdbTransaction *t)
 {
-	char		key[ZARIS_LMDB_KEY_ROOM];
-	char		bytes[EXPIRY_KEY];
-	MDB_val		entry,
-				value;
-	int			code = mdb_cursor_get(t->cursor, &entry, &value, MDB_FIRST);
+	char	key[ZARIS_LMDB_KEY_ROOM];
+	char	bytes[EXPIRY_KEY];
+	MDB_val entry,
+		value;
+	int code = mdb_cursor_get(t->cursor, &entry, &value, MDB_FIRST);
 
 	if (code != 0)
 		return code;
@@ -159,7 +159,7 @@ sweep_one(ZarisLmdbTransaction *t)
 	/* Copied first: nothing that LMDB points to outlives a deletion. */
 	memcpy(bytes, entry.mv_data, EXPIRY_KEY);
 	memcpy(key, value.mv_data, value.mv_size);
-	code = sweep_record(t, (MDB_val) {value.mv_size, key}, load_big_endian(bytes), load_big_endian(bytes + 8));
+	code = sweep_record(t, (MDB_val){value.mv_size, key}, load_big_endian(bytes), load_big_endian(bytes + 8));
 	if (code != 0)
 		return code;
 	return mdb_cursor_del(t->cursor, 0);
@@ -168,7 +168,7 @@ sweep_one(ZarisLmdbTransaction *t)
 static int
 sweep(ZarisLmdbTransaction *t)
 {
-	int			code = mdb_cursor_open(t->txn, t->environment->expiries, &t->cursor);
+	int code = mdb_cursor_open(t->txn, t->environment->expiries, &t->cursor);
 
 	if (code != 0)
 		return code;
@@ -209,7 +209,7 @@ is_allowed(const ZarisOperation *operation, const ZarisLmdbFound *found, ZarisAn
 			zaris_lmdb_answer(answer, ZARIS_CONFLICT, NULL);
 			return false;
 	}
-	zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "The precondition is not known.");
+	zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "the precondition is not known");
 	return false;
 }
 
@@ -239,7 +239,7 @@ static bool
 new_body(ZarisLmdbTransaction *t, const ZarisOperation *operation, const ZarisLmdbFound *found, ZarisBytes *body,
 		 ZarisAnswer *answer)
 {
-	ZarisBytes	old = {NULL, 0};
+	ZarisBytes			old = {NULL, 0};
 	ZarisLmdbHashResult result = ZARIS_LMDB_HASH_OK;
 
 	if (operation->record == ZARIS_RECORD_STRING)
@@ -262,8 +262,12 @@ new_body(ZarisLmdbTransaction *t, const ZarisOperation *operation, const ZarisLm
 	{
 		case ZARIS_LMDB_HASH_OK:
 			return true;
+		case ZARIS_LMDB_HASH_EMPTY:
+			/* As on any store, so that a table means the same everywhere: a hash is its fields. */
+			zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "a hash without fields cannot exist");
+			break;
 		case ZARIS_LMDB_HASH_TOO_LARGE:
-			zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "A record of an embedded store cannot be larger than 2 GB.");
+			zaris_lmdb_answer(answer, ZARIS_TOO_LARGE, "a record of an embedded store cannot be larger than 2 GB");
 			break;
 		case ZARIS_LMDB_HASH_NO_MEMORY:
 			zaris_lmdb_answer(answer, ZARIS_NO_MEMORY, NULL);
@@ -283,9 +287,9 @@ static int
 store_record(ZarisLmdbTransaction *t, Change *change)
 {
 	const ZarisLmdbRecord *record = &change->record;
-	MDB_val		key = change->key.value;
-	MDB_val		value = {ZARIS_LMDB_HEADER + record->body.len, NULL};
-	int			code = mdb_put(t->txn, t->environment->records, &key, &value, MDB_RESERVE);
+	MDB_val				   key = change->key.value;
+	MDB_val				   value = {ZARIS_LMDB_HEADER + record->body.len, NULL};
+	int					   code = mdb_put(t->txn, t->environment->records, &key, &value, MDB_RESERVE);
 
 	if (code != 0)
 		return code;
@@ -296,10 +300,10 @@ store_record(ZarisLmdbTransaction *t, Change *change)
 }
 
 static int
-put(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAnswer *answer)
+put_record(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAnswer *answer)
 {
 	ZarisLmdbFound *found = &change->found;
-	int			code;
+	int				code;
 
 	if (!new_body(t, operation, found, &change->record.body, answer))
 		return 0;
@@ -324,10 +328,10 @@ put(ZarisLmdbTransaction *t, ZarisOperation *operation, Change *change, ZarisAns
 }
 
 static int
-delete(ZarisLmdbTransaction *t, Change *change)
+delete_record(ZarisLmdbTransaction *t, Change *change)
 {
-	MDB_val		key = change->key.value;
-	int			code = forget_expiry(t, change->found.record.expiry_ms, change->found.record.version);
+	MDB_val key = change->key.value;
+	int		code = forget_expiry(t, change->found.record.expiry_ms, change->found.record.version);
 
 	if (code == 0)
 		code = mdb_del(t->txn, t->environment->records, &key, NULL);
@@ -339,13 +343,18 @@ delete(ZarisLmdbTransaction *t, Change *change)
 int
 zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer *answer)
 {
-	Change		change;
-	int			code;
+	Change change;
+	int	   code;
 
 	/* A transaction that is done once more must not show what the first time left. */
 	operation->has_version = false;
 	memset(&change.record, 0, sizeof(change.record));
 	zaris_lmdb_answer(answer, ZARIS_OK, NULL);
+	if (operation->kind == ZARIS_OP_DELETE && operation->precondition == ZARIS_IF_ABSENT)
+	{
+		zaris_lmdb_answer(answer, ZARIS_INVALID_REQUEST, "what is absent cannot be deleted");
+		return 0;
+	}
 	if (!zaris_lmdb_key(t, operation->key, &change.key, answer))
 		return 0;
 	code = zaris_lmdb_find(t, operation, &change.key, &change.found, answer);
@@ -353,17 +362,13 @@ zaris_lmdb_write(ZarisLmdbTransaction *t, ZarisOperation *operation, ZarisAnswer
 		return code;
 	if (!is_allowed(operation, &change.found, answer))
 		return 0;
-
-	/* Delete with IfAbsent found nothing to delete: there is nothing to do. */
-	if (operation->kind == ZARIS_OP_DELETE)
-		return change.found.present ? delete(t, &change) : 0;
-	return put(t, operation, &change, answer);
+	return operation->kind == ZARIS_OP_DELETE ? delete_record(t, &change) : put_record(t, operation, &change, answer);
 }
 
 int
 zaris_lmdb_write_end(ZarisLmdbTransaction *t)
 {
-	int			code = save_sequence(t);
+	int code = save_sequence(t);
 
 	return code == 0 ? sweep(t) : code;
 }
@@ -378,7 +383,7 @@ add(size_t a, size_t b)
 size_t
 zaris_lmdb_write_size(const ZarisOperation *operation)
 {
-	size_t		size = add(WRITE_OVERHEAD, operation->key.len);
+	size_t size = add(WRITE_OVERHEAD, operation->key.len);
 
 	if (operation->kind != ZARIS_OP_PUT)
 		return size;

@@ -3,7 +3,7 @@
  *	  Error replies -> statuses: see classify.h.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* memmem, memrchr */
+#define _GNU_SOURCE /* memmem, memrchr */
 #endif
 
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "stores/resp/classify.h"
 #include "stores/resp/reader.h"
 
-#define RETIRE		ZARIS_ERROR_RETIRE
-#define CLOSE		ZARIS_ERROR_CLOSE
-#define EVERYONE	ZARIS_ERROR_EVERYONE
+#define RETIRE	 ZARIS_ERROR_RETIRE
+#define CLOSE	 ZARIS_ERROR_CLOSE
+#define EVERYONE ZARIS_ERROR_EVERYONE
 
 const ZarisErrorRule zaris_error_rules[] = {
 	/* routing */
@@ -35,7 +35,7 @@ const ZarisErrorRule zaris_error_rules[] = {
 	{"BUSY", NULL, ZARIS_UNAVAILABLE, 0},
 	{"UNKILLABLE", NULL, ZARIS_UNAVAILABLE, 0},
 	{"UNAVAILABLE", NULL, ZARIS_UNAVAILABLE, 0},
-	{"ERR", "Script killed by user", ZARIS_UNAVAILABLE, 0},	/* only one that had not written can be */
+	{"ERR", "Script killed by user", ZARIS_UNAVAILABLE, 0}, /* only one that had not written can be */
 	{"ERR max number of clients", NULL, ZARIS_TOO_MANY_CLIENTS, CLOSE | EVERYONE},
 
 	/* answers */
@@ -49,7 +49,7 @@ const ZarisErrorRule zaris_error_rules[] = {
 	{"ERR AUTH", "without any password configured", ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"ERR Client sent AUTH, but no password is set", NULL, ZARIS_BAD_CREDENTIALS, CLOSE},
 	{"NOPERM", NULL, ZARIS_PERMISSION_DENIED, 0},
-	{"DENIED", NULL, ZARIS_PERMISSION_DENIED, CLOSE | EVERYONE},	/* protected mode */
+	{"DENIED", NULL, ZARIS_PERMISSION_DENIED, CLOSE | EVERYONE}, /* protected mode */
 
 	/* limits */
 	{"OOM", NULL, ZARIS_OUT_OF_MEMORY, 0},
@@ -68,8 +68,7 @@ const ZarisErrorRule zaris_error_rules[] = {
 	{"ERR Unknown subcommand", NULL, ZARIS_INVALID_REQUEST, ZARIS_ERROR_OLDER},
 	{"ERR This instance has cluster support disabled", NULL, ZARIS_INVALID_REQUEST, ZARIS_ERROR_NO_CLUSTER},
 	{"ERR", NULL, ZARIS_INVALID_REQUEST, 0},
-	{NULL, NULL, ZARIS_INVALID_REQUEST, 0}
-};
+	{NULL, NULL, ZARIS_INVALID_REQUEST, 0}};
 
 static const char *
 find_text(const char *text, size_t len, const char *wanted)
@@ -81,7 +80,7 @@ find_text(const char *text, size_t len, const char *wanted)
 static bool
 begins_with(const char *text, size_t len, const char *words)
 {
-	size_t		n = strlen(words);
+	size_t n = strlen(words);
 
 	if (len < n || memcmp(text, words, n) != 0)
 		return false;
@@ -172,11 +171,11 @@ parse_redirect(const char *text, size_t len, const ZarisAddress *origin, ZarisAn
 
 	answer->slot = (int64_t) slot;
 	if (host_len == 1 && host[0] == '?')
-		return true;			/* never dialled: the refresh must tell */
+		return true; /* never dialled: the refresh must tell */
 	if (port == 0)
 		port = origin->port;
 	if (port == 0)
-		return true;			/* said through a unix socket: there is no port to take over */
+		return true; /* said through a unix socket: there is no port to take over */
 	if (host_len == 0)
 	{
 		host = origin->port > 0 ? origin->host : "127.0.0.1";
@@ -192,7 +191,7 @@ unsigned
 zaris_classify_answer(const char *text, size_t len, const ZarisAddress *origin, ZarisAnswer *answer)
 {
 	const ZarisErrorRule *rule = zaris_classify(text, len);
-	size_t		word;
+	size_t				  word;
 
 	answer->status = rule->status;
 	answer->outcome = rule->status == ZARIS_CONFLICT ? ZARIS_OUTCOME_APPLIED : ZARIS_OUTCOME_REJECTED;

@@ -15,24 +15,24 @@
 #include "client/store.h"
 
 /* What an error says about more than its own command. */
-#define ZARIS_ERROR_RETIRE		0x01	/* use the connection for nothing new (a demoted primary) */
-#define ZARIS_ERROR_CLOSE		0x02	/* the server is about to close it, or cannot be trusted with framing */
-#define ZARIS_ERROR_EVERYONE	0x04	/* said to the connection, not to a command: it holds for all that wait on it */
-#define ZARIS_ERROR_NO_LOGIN	0x08	/* authenticate, then send again */
-#define ZARIS_ERROR_NO_SCRIPT	0x10	/* send the script's text */
-#define ZARIS_ERROR_OLDER		0x20	/* an older server, which does not know the subcommand */
-#define ZARIS_ERROR_NO_CLUSTER	0x40	/* in reply to CLUSTER: the server is no cluster node */
-#define ZARIS_ERROR_REDIRECT	0x80	/* "slot host:port" follows */
+#define ZARIS_ERROR_RETIRE	   0x01 /* use the connection for nothing new (a demoted primary) */
+#define ZARIS_ERROR_CLOSE	   0x02 /* the server is about to close it, or cannot be trusted with framing */
+#define ZARIS_ERROR_EVERYONE   0x04 /* said to the connection, not to a command: it holds for all that wait on it */
+#define ZARIS_ERROR_NO_LOGIN   0x08 /* authenticate, then send again */
+#define ZARIS_ERROR_NO_SCRIPT  0x10 /* send the script's text */
+#define ZARIS_ERROR_OLDER	   0x20 /* an older server, which does not know the subcommand */
+#define ZARIS_ERROR_NO_CLUSTER 0x40 /* in reply to CLUSTER: the server is no cluster node */
+#define ZARIS_ERROR_REDIRECT   0x80 /* "slot host:port" follows */
 
 typedef struct ZarisErrorRule
 {
-	const char *begins;			/* the text's first words, each whole */
-	const char *contains;		/* NULL, or to be found behind them */
+	const char *begins;	  /* the text's first words, each whole */
+	const char *contains; /* NULL, or to be found behind them */
 	ZarisStatus status;
 	unsigned	flags;
 } ZarisErrorRule;
 
-extern const ZarisErrorRule zaris_error_rules[];	/* the first that fits counts; ends with begins == NULL */
+extern const ZarisErrorRule zaris_error_rules[]; /* the first that fits counts; ends with begins == NULL */
 
 /* The rule for an error's text (without '-'); one that says InvalidRequest when none fits. Never NULL. */
 extern const ZarisErrorRule *zaris_classify(const char *text, size_t len);
@@ -44,4 +44,4 @@ extern const ZarisErrorRule *zaris_classify(const char *text, size_t len);
  */
 extern unsigned zaris_classify_answer(const char *text, size_t len, const ZarisAddress *origin, ZarisAnswer *answer);
 
-#endif							/* ZARIS_RESP_CLASSIFY_H */
+#endif /* ZARIS_RESP_CLASSIFY_H */

@@ -12,8 +12,8 @@
 #include "stores/resp/classify.h"
 #include "stores/resp/commands.h"
 
-#define KEEP_SCRATCH	4096	/* fields */
-#define FEW_COMPARISONS	512		/* up to here, looking for fields one by one beats sorting */
+#define KEEP_SCRATCH	4096 /* fields */
+#define FEW_COMPARISONS 512	 /* up to here, looking for fields one by one beats sorting */
 #define VERSION_DIGITS	16
 
 /* The read of a record: one of these, and PEXPIRETIME where the expiry is wanted. */
@@ -28,8 +28,8 @@ typedef enum ReadCommand
 static ReadCommand
 read_command(const ZarisOperation *operation)
 {
-	bool		value = operation->want & ZARIS_WANT_VALUE;
-	bool		version = operation->want & ZARIS_WANT_VERSION;
+	bool value = operation->want & ZARIS_WANT_VALUE;
+	bool version = operation->want & ZARIS_WANT_VERSION;
 
 	if (!value && !version)
 		return READ_TYPE;
@@ -57,7 +57,7 @@ static bool
 is_plain_put(const ZarisOperation *operation)
 {
 	return operation->kind == ZARIS_OP_PUT && operation->record == ZARIS_RECORD_STRING &&
-		operation->precondition == ZARIS_IF_ABSENT;
+		   operation->precondition == ZARIS_IF_ABSENT;
 }
 
 /* composing */
@@ -122,7 +122,7 @@ expiry_ms(const ZarisOperation *operation)
 static void
 compose_plain_put(ZarisComposer *composer, const ZarisOperation *operation)
 {
-	bool		expires = operation->expiry == ZARIS_EXPIRY_SET;
+	bool expires = operation->expiry == ZARIS_EXPIRY_SET;
 
 	zaris_compose_command(composer, expires ? 6 : 4, "SET");
 	zaris_out_bytes(composer->out, operation->key);
@@ -146,7 +146,7 @@ script_id(const ZarisOperation *operation)
 static void
 compose_condition(ZarisOut *out, const ZarisOperation *operation)
 {
-	char		digits[VERSION_DIGITS + 1];
+	char digits[VERSION_DIGITS + 1];
 
 	switch (operation->precondition)
 	{
@@ -183,7 +183,7 @@ compose_expiry(ZarisOut *out, const ZarisOperation *operation)
 static int
 count_values(const ZarisOperation *operation)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < operation->n_fields; i++)
 		n += operation->fields[i].value.data != NULL;
@@ -215,11 +215,11 @@ static void
 compose_script(ZarisConnection *connection, ZarisComposer *composer, const ZarisEntry *entry)
 {
 	const ZarisOperation *operation = entry->operation;
-	const ZarisScripts *scripts = &connection->setup->scripts;
-	ZarisScriptId id = script_id(operation);
-	bool		full = !scripts->has_digests || !connection->knows_script[id] || (entry->flags & ZARIS_ENTRY_FULL_SCRIPT);
-	int			n_values = id == ZARIS_SCRIPT_PUT_HASH ? count_values(operation) : 0;
-	size_t		n_args = 5;
+	const ZarisScripts	 *scripts = &connection->setup->scripts;
+	ZarisScriptId		  id = script_id(operation);
+	bool				  full = !scripts->has_digests || !connection->knows_script[id] || (entry->flags & ZARIS_ENTRY_FULL_SCRIPT);
+	int					  n_values = id == ZARIS_SCRIPT_PUT_HASH ? count_values(operation) : 0;
+	size_t				  n_args = 5;
 
 	if (id == ZARIS_SCRIPT_PUT_STRING)
 		n_args += 2;
@@ -249,11 +249,11 @@ is_too_large(ZarisBytes bytes)
 static ZarisStatus
 check_request(const ZarisOperation *operation, const char **problem)
 {
-	bool		too_large = is_too_large(operation->key) || is_too_large(operation->value);
+	bool too_large = is_too_large(operation->key) || is_too_large(operation->value);
 
 	for (int i = 0; i < operation->n_fields && !too_large; i++)
 		too_large = is_too_large(operation->fields[i].name) ||
-			(operation->kind == ZARIS_OP_PUT && is_too_large(operation->fields[i].value));
+					(operation->kind == ZARIS_OP_PUT && is_too_large(operation->fields[i].value));
 	if (too_large)
 	{
 		*problem = "a key, field or value is larger than 512 MB";
@@ -277,7 +277,7 @@ check_request(const ZarisOperation *operation, const char **problem)
 static void
 reset_results(ZarisOperation *operation)
 {
-	operation->result = (ZarisBytes) {0};
+	operation->result = (ZarisBytes){0};
 	operation->all_fields = NULL;
 	operation->n_all_fields = 0;
 	operation->version = 0;
@@ -287,15 +287,15 @@ reset_results(ZarisOperation *operation)
 	operation->node_state = NULL;
 	if (operation->kind == ZARIS_OP_GET)
 		for (int i = 0; i < operation->n_fields; i++)
-			operation->fields[i].value = (ZarisBytes) {0};
+			operation->fields[i].value = (ZarisBytes){0};
 }
 
 ZarisStatus
 zaris_command_compose(ZarisConnection *connection, ZarisEntry *entry, const char **problem)
 {
 	ZarisOperation *operation = entry->operation;
-	ZarisComposer composer = {.out = &connection->out, .asking = (entry->flags & ZARIS_ENTRY_ASKING) != 0};
-	ZarisStatus status = ZARIS_OK;
+	ZarisComposer	composer = {.out = &connection->out, .asking = (entry->flags & ZARIS_ENTRY_ASKING) != 0};
+	ZarisStatus		status = ZARIS_OK;
 
 	if (entry->stage == ZARIS_STAGE_FIRST)
 	{
@@ -327,7 +327,7 @@ collector_takes(const ZarisCollector *collector, ZarisStatus status)
 	if (collector->answer.status == ZARIS_OK)
 		return true;
 	return zaris_status_class(status) == ZARIS_CLASS_TRANSIENT &&
-		zaris_status_class(collector->answer.status) != ZARIS_CLASS_TRANSIENT;
+		   zaris_status_class(collector->answer.status) != ZARIS_CLASS_TRANSIENT;
 }
 
 void
@@ -348,7 +348,7 @@ bool
 zaris_collect_error(ZarisConnection *connection, const ZarisReply *reply)
 {
 	ZarisCollector *collector = &connection->collector;
-	size_t		len = reply->len < sizeof(collector->text) ? reply->len : sizeof(collector->text);
+	size_t			len = reply->len < sizeof(collector->text) ? reply->len : sizeof(collector->text);
 
 	if (!collector_takes(collector, zaris_classify(reply->data, reply->len)->status))
 		return true;
@@ -385,7 +385,7 @@ out_of_memory(ZarisConnection *connection)
 static bool
 keep_bytes(ZarisOperation *operation, const char *data, size_t len, ZarisBytes *kept)
 {
-	char	   *copy = zaris_batch_alloc(operation->batch, len > 0 ? len : 1);
+	char *copy = zaris_batch_alloc(operation->batch, len > 0 ? len : 1);
 
 	if (copy == NULL)
 		return false;
@@ -421,13 +421,13 @@ static bool
 hmget_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *reply)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
-	bool		found = false;
+	bool		   found = false;
 
 	if (reply->type != ZARIS_REPLY_ARRAY || reply->count != (size_t) operation->n_fields)
 		return false;
 	for (int i = 0; i < operation->n_fields; i++)
 	{
-		ZarisReply	item;
+		ZarisReply item;
 
 		if (!zaris_reply_take(&walk, &item))
 			return false;
@@ -450,7 +450,7 @@ compare_names(const void *a, const void *b)
 {
 	const ZarisBytes *x = &((const ZarisField *) a)->name;
 	const ZarisBytes *y = &((const ZarisField *) b)->name;
-	int			order = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
+	int				  order = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
 
 	return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
 }
@@ -459,7 +459,7 @@ compare_names(const void *a, const void *b)
 static bool
 take_apart(ZarisConnection *connection, const ZarisReply *reply, int *n_fields)
 {
-	size_t		n = reply->count / 2;
+	size_t		   n = reply->count / 2;
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
 
 	if (n > connection->scratch_size)
@@ -477,14 +477,14 @@ take_apart(ZarisConnection *connection, const ZarisReply *reply, int *n_fields)
 	}
 	for (size_t i = 0; i < n; i++)
 	{
-		ZarisReply	name;
-		ZarisReply	value;
+		ZarisReply name;
+		ZarisReply value;
 
 		if (!zaris_reply_take(&walk, &name) || !zaris_reply_is_data(&name) ||
 			!zaris_reply_take(&walk, &value) || !zaris_reply_is_data(&value))
 			return false;
-		connection->scratch[i].name = (ZarisBytes) {name.data, name.len};
-		connection->scratch[i].value = (ZarisBytes) {value.data, value.len};
+		connection->scratch[i].name = (ZarisBytes){name.data, name.len};
+		connection->scratch[i].value = (ZarisBytes){value.data, value.len};
 	}
 	*n_fields = (int) n;
 	return true;
@@ -519,7 +519,7 @@ find_field(const ZarisField *fields, int n, const ZarisField *wanted, bool sorte
 static bool
 keep_listed(ZarisOperation *operation, ZarisField *fields, int n)
 {
-	bool		sorted = (int64_t) n * operation->n_fields > FEW_COMPARISONS;
+	bool sorted = (int64_t) n * operation->n_fields > FEW_COMPARISONS;
 
 	if (sorted)
 		qsort(fields, n, sizeof(*fields), compare_names);
@@ -537,8 +537,8 @@ keep_listed(ZarisOperation *operation, ZarisField *fields, int n)
 static bool
 hgetall_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *reply)
 {
-	bool		kept = true;
-	int			n;
+	bool kept = true;
+	int	 n;
 
 	if ((reply->type != ZARIS_REPLY_ARRAY && reply->type != ZARIS_REPLY_MAP) || reply->count % 2 != 0)
 		return false;
@@ -556,8 +556,7 @@ hgetall_replied(ZarisConnection *connection, ZarisOperation *operation, const Za
 			zaris_collect(connection, ZARIS_NO_MEMORY, "SHA-1 is not to be had in this process");
 	}
 	if (n > 0 && (operation->want & ZARIS_WANT_VALUE))
-		kept = operation->n_fields == 0 ? keep_all(operation, connection->scratch, n) :
-			keep_listed(operation, connection->scratch, n);
+		kept = operation->n_fields == 0 ? keep_all(operation, connection->scratch, n) : keep_listed(operation, connection->scratch, n);
 	if (!kept)
 		out_of_memory(connection);
 	if (connection->scratch_size > KEEP_SCRATCH)
@@ -580,7 +579,7 @@ expiry_replied(ZarisConnection *connection, ZarisOperation *operation, const Zar
 	else
 	{
 		operation->expiry_ms = reply->integer;
-		connection->collector.unclear = false;	/* it exists */
+		connection->collector.unclear = false; /* it exists */
 	}
 	return true;
 }
@@ -621,13 +620,13 @@ plain_put_replied(ZarisConnection *connection, ZarisOperation *operation, const 
 static bool
 parse_version(const ZarisReply *reply, int64_t *version)
 {
-	uint64_t	bits = 0;
+	uint64_t bits = 0;
 
 	if (reply->len != VERSION_DIGITS)
 		return false;
 	for (int i = 0; i < VERSION_DIGITS; i++)
 	{
-		char		c = reply->data[i];
+		char c = reply->data[i];
 
 		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
 			return false;
@@ -640,7 +639,7 @@ parse_version(const ZarisReply *reply, int64_t *version)
 static bool
 script_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *reply)
 {
-	bool		is_hash_put = script_id(operation) == ZARIS_SCRIPT_PUT_HASH;
+	bool is_hash_put = script_id(operation) == ZARIS_SCRIPT_PUT_HASH;
 
 	if (is_hash_put && zaris_reply_is_text(reply))
 	{
@@ -681,7 +680,7 @@ bool
 zaris_command_replied(ZarisConnection *connection, const ZarisEntry *entry, const ZarisReply *reply)
 {
 	ZarisOperation *operation = entry->operation;
-	uint32_t	n = entry->seen - 1;
+	uint32_t		n = entry->seen - 1;
 
 	/* What ASKING answers is of no interest: the command behind it says what matters. */
 	if (entry->flags & ZARIS_ENTRY_ASKING)
@@ -698,8 +697,7 @@ zaris_command_replied(ZarisConnection *connection, const ZarisEntry *entry, cons
 		return zaris_collect_type(connection, operation, reply);
 	if (operation->kind == ZARIS_OP_GET)
 		return read_replied(connection, operation, n, reply);
-	return is_plain_put(operation) ? plain_put_replied(connection, operation, reply) :
-		script_replied(connection, operation, reply);
+	return is_plain_put(operation) ? plain_put_replied(connection, operation, reply) : script_replied(connection, operation, reply);
 }
 
 /* finishing */
@@ -708,7 +706,7 @@ ZarisStage
 zaris_command_finish(ZarisConnection *connection, const ZarisEntry *entry)
 {
 	const ZarisOperation *operation = entry->operation;
-	ZarisCollector *collector = &connection->collector;
+	ZarisCollector		 *collector = &connection->collector;
 
 	if (collector->answer.status != ZARIS_OK)
 		return ZARIS_STAGE_DONE;
@@ -720,7 +718,7 @@ zaris_command_finish(ZarisConnection *connection, const ZarisEntry *entry)
 	if (collector->other_kind)
 		zaris_collect(connection, ZARIS_WRONG_TYPE, NULL);
 	else if (is_write(operation) && entry->stage == ZARIS_STAGE_TYPE)
-		zaris_collect(connection, ZARIS_CONFLICT, NULL);	/* it is there, or was when SET NX looked */
+		zaris_collect(connection, ZARIS_CONFLICT, NULL); /* it is there, or was when SET NX looked */
 	else if (collector->missing)
 		zaris_collect(connection, ZARIS_NOT_FOUND, NULL);
 	return ZARIS_STAGE_DONE;

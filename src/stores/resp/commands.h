@@ -55,21 +55,21 @@ extern ZarisStage zaris_command_finish(ZarisConnection *connection, const ZarisE
 /* A step being composed. */
 typedef struct ZarisComposer
 {
-	ZarisOut   *out;
-	bool		asking;
-	uint32_t	replies;
+	ZarisOut *out;
+	bool	  asking;
+	uint32_t  replies;
 } ZarisComposer;
 
-extern void zaris_compose_command(ZarisComposer *composer, size_t n_args, const char *name);	/* name included in n_args */
+extern void zaris_compose_command(ZarisComposer *composer, size_t n_args, const char *name); /* name included in n_args */
 
-extern void zaris_collect(ZarisConnection *connection, ZarisStatus status, const char *text);	/* text: static or NULL */
-extern bool zaris_collect_error(ZarisConnection *connection, const ZarisReply *reply);	/* true */
-extern bool zaris_collect_type(ZarisConnection *connection, const ZarisOperation *operation, const ZarisReply *reply);
-extern const char *zaris_kind_name(ZarisRecordKind kind);	/* as TYPE says it */
+extern void		   zaris_collect(ZarisConnection *connection, ZarisStatus status, const char *text); /* text: static or NULL */
+extern bool		   zaris_collect_error(ZarisConnection *connection, const ZarisReply *reply);		 /* true */
+extern bool		   zaris_collect_type(ZarisConnection *connection, const ZarisOperation *operation, const ZarisReply *reply);
+extern const char *zaris_kind_name(ZarisRecordKind kind); /* as TYPE says it */
 
 extern ZarisStatus zaris_page_compose(const ZarisOperation *operation, ZarisEntry *entry, ZarisComposer *composer,
 									  const char **problem);
-extern bool zaris_page_replied(ZarisConnection *connection, const ZarisEntry *entry, uint32_t n, const ZarisReply *reply);
-extern ZarisStage zaris_page_finish(ZarisConnection *connection, const ZarisEntry *entry);
+extern bool		   zaris_page_replied(ZarisConnection *connection, const ZarisEntry *entry, uint32_t n, const ZarisReply *reply);
+extern ZarisStage  zaris_page_finish(ZarisConnection *connection, const ZarisEntry *entry);
 
-#endif							/* ZARIS_RESP_COMMANDS_H */
+#endif /* ZARIS_RESP_COMMANDS_H */

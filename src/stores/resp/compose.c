@@ -7,9 +7,9 @@
 
 #include "stores/resp/compose.h"
 
-#define MIN_OUT			4096
-#define KEEP_OUT		((size_t) 1024 * 1024)
-#define MAX_DIGITS		24
+#define MIN_OUT	   4096
+#define KEEP_OUT   ((size_t) 1024 * 1024)
+#define MAX_DIGITS 24
 
 /* Room for len more bytes, or NULL. */
 static char *
@@ -17,8 +17,8 @@ out_room(ZarisOut *out, size_t len)
 {
 	if (len > out->size - out->len)
 	{
-		size_t		size = out->size > 0 ? out->size : MIN_OUT;
-		char	   *data;
+		size_t size = out->size > 0 ? out->size : MIN_OUT;
+		char  *data;
 
 		while (size < out->len + len)
 			size *= 2;
@@ -38,8 +38,8 @@ out_room(ZarisOut *out, size_t len)
 static size_t
 put_digits(char *to, uint64_t number)
 {
-	char		digits[MAX_DIGITS];
-	size_t		n = 0;
+	char   digits[MAX_DIGITS];
+	size_t n = 0;
 
 	do
 		digits[n++] = (char) ('0' + number % 10);
@@ -53,7 +53,7 @@ put_digits(char *to, uint64_t number)
 static size_t
 put_header(char *to, char type, uint64_t number)
 {
-	size_t		n = 1;
+	size_t n = 1;
 
 	to[0] = type;
 	n += put_digits(to + 1, number);
@@ -65,7 +65,7 @@ put_header(char *to, char type, uint64_t number)
 void
 zaris_out_begin(ZarisOut *out, size_t n_args)
 {
-	char	   *to = out_room(out, MAX_DIGITS);
+	char *to = out_room(out, MAX_DIGITS);
 
 	if (to != NULL)
 		out->len += put_header(to, '*', n_args);
@@ -74,8 +74,8 @@ zaris_out_begin(ZarisOut *out, size_t n_args)
 void
 zaris_out_arg(ZarisOut *out, const char *data, size_t len)
 {
-	char	   *to = out_room(out, MAX_DIGITS + len + 2);
-	size_t		n;
+	char  *to = out_room(out, MAX_DIGITS + len + 2);
+	size_t n;
 
 	if (to == NULL)
 		return;
@@ -103,8 +103,8 @@ zaris_out_text(ZarisOut *out, const char *text)
 void
 zaris_out_integer(ZarisOut *out, int64_t number)
 {
-	char		text[MAX_DIGITS + 1];
-	size_t		n = 0;
+	char   text[MAX_DIGITS + 1];
+	size_t n = 0;
 
 	if (number < 0)
 		text[n++] = '-';
@@ -125,5 +125,5 @@ void
 zaris_out_free(ZarisOut *out)
 {
 	free(out->data);
-	*out = (ZarisOut) {0};
+	*out = (ZarisOut){0};
 }

@@ -10,7 +10,7 @@
 #include "stores/resp/classify.h"
 #include "stores/resp/connection.h"
 
-#define MIN_RING	64
+#define MIN_RING 64
 
 static void try_candidate(ZarisConnection *connection, const char *error);
 
@@ -155,7 +155,7 @@ zaris_connection_fail(ZarisConnection *connection, ZarisStatus status, bool reje
 
 	while (connection->ring_count > 0)
 	{
-		ZarisEntry	entry = *ring_at(connection, 0);
+		ZarisEntry entry = *ring_at(connection, 0);
 
 		if (keep_unsent && !is_sent(connection, &entry))
 			break;
@@ -180,7 +180,7 @@ static void
 fail_by_reply(ZarisConnection *connection, const ZarisReply *reply, ZarisStatus fallback)
 {
 	const ZarisErrorRule *rule = zaris_classify(reply->data, reply->len);
-	ZarisStatus status = rule->status == ZARIS_INVALID_REQUEST ? fallback : rule->status;
+	ZarisStatus			  status = rule->status == ZARIS_INVALID_REQUEST ? fallback : rule->status;
 
 	zaris_connection_fail(connection, status, (rule->flags & ZARIS_ERROR_EVERYONE) != 0, false,
 						  reply->data, reply->len);
@@ -192,7 +192,7 @@ fail_by_reply(ZarisConnection *connection, const ZarisReply *reply, ZarisStatus 
 static bool
 write_login(ZarisConnection *connection, ZarisOut *out)
 {
-	bool		ok = !out->failed && zaris_stream_write(connection->stream, out->data, out->len);
+	bool ok = !out->failed && zaris_stream_write(connection->stream, out->data, out->len);
 
 	connection->login_bytes += out->len;
 	zaris_out_free(out);
@@ -214,7 +214,7 @@ static void
 begin_setup(ZarisConnection *connection)
 {
 	const ZarisConnectionSetup *setup = connection->setup;
-	ZarisOut	out = {0};
+	ZarisOut					out = {0};
 
 	connection->setup_replies = 0;
 	if (setup->client_name != NULL)
@@ -246,7 +246,7 @@ static void
 begin_login(ZarisConnection *connection)
 {
 	const ZarisConnectionSetup *setup = connection->setup;
-	ZarisOut	out = {0};
+	ZarisOut					out = {0};
 
 	if (setup->user == NULL && setup->password == NULL)
 	{
@@ -282,11 +282,11 @@ login_replied(ZarisConnection *connection, const ZarisReply *reply)
 static void
 setup_replied(ZarisConnection *connection, const ZarisReply *reply)
 {
-	bool		is_select = connection->setup->database != 0 && connection->setup_replies == 1;
+	bool is_select = connection->setup->database != 0 && connection->setup_replies == 1;
 
 	if (reply->type == ZARIS_REPLY_ERROR)
 	{
-		unsigned	flags = zaris_classify(reply->data, reply->len)->flags;
+		unsigned flags = zaris_classify(reply->data, reply->len)->flags;
 
 		if (is_select || (flags & (ZARIS_ERROR_EVERYONE | ZARIS_ERROR_CLOSE | ZARIS_ERROR_NO_LOGIN)))
 		{
@@ -337,8 +337,8 @@ static void
 fail_by_garbage(ZarisConnection *connection, ZarisStatus status, const char *problem)
 {
 	ZarisAnswer *answer = &connection->collector.answer;
-	ZarisEntry	entry;
-	bool		is_orphan;
+	ZarisEntry	 entry;
+	bool		 is_orphan;
 
 	if (connection->state < ZARIS_CONNECTION_READY || !zaris_connection_in_flight(connection))
 	{
@@ -385,7 +385,7 @@ reply_arrived(ZarisConnection *connection, const ZarisReply *reply)
 			fail_by_garbage(connection, ZARIS_PROTOCOL_ERROR, "the reply is none to the command");
 	}
 	else if (reply->type == ZARIS_REPLY_ERROR)
-		fail_by_reply(connection, reply, ZARIS_PROTOCOL_ERROR);		/* a goodbye to nobody in particular */
+		fail_by_reply(connection, reply, ZARIS_PROTOCOL_ERROR); /* a goodbye to nobody in particular */
 	else
 		fail_text(connection, ZARIS_PROTOCOL_ERROR, "a reply to nothing");
 }
@@ -396,9 +396,9 @@ static void
 stream_received(void *context, const char *data, size_t len)
 {
 	ZarisConnection *connection = context;
-	uint64_t	generation = connection->generation;
-	ZarisReaderStep step;
-	ZarisReply	reply;
+	uint64_t		 generation = connection->generation;
+	ZarisReaderStep	 step;
+	ZarisReply		 reply;
 
 	connection->just_heard = true;
 	zaris_reader_feed(&connection->reader, data, len);
@@ -406,7 +406,7 @@ stream_received(void *context, const char *data, size_t len)
 	{
 		reply_arrived(connection, &reply);
 		if (connection->generation != generation)
-			break;				/* closed meanwhile: the rest was said to nobody */
+			break; /* closed meanwhile: the rest was said to nobody */
 	}
 	if (step == ZARIS_READER_BAD)
 		fail_by_garbage(connection, connection->reader.status, connection->reader.problem);
@@ -454,8 +454,7 @@ stream_ended(void *context, const char *error)
 static const ZarisStreamCallbacks stream_callbacks = {
 	.opened = stream_opened,
 	.received = stream_received,
-	.ended = stream_ended
-};
+	.ended = stream_ended};
 
 static void
 timer_fired(void *context)
@@ -488,8 +487,8 @@ static bool
 resolve(ZarisConnection *connection, const char **error)
 {
 	ZarisAddress numeric;
-	bool		has_ip = connection->ip[0] != '\0' && connection->address.port > 0 &&
-		zaris_address_set(&numeric, connection->ip, strlen(connection->ip), connection->address.port);
+	bool		 has_ip = connection->ip[0] != '\0' && connection->address.port > 0 &&
+				  zaris_address_set(&numeric, connection->ip, strlen(connection->ip), connection->address.port);
 
 	connection->candidate = 0;
 	if (has_ip && !is_seed(connection->setup, &connection->address) &&
@@ -525,7 +524,7 @@ try_candidate(ZarisConnection *connection, const char *error)
 static bool
 start_timer(ZarisConnection *connection)
 {
-	uint64_t	timeout = connection->setup->connect_timeout_us;
+	uint64_t timeout = connection->setup->connect_timeout_us;
 
 	if (timeout == 0)
 		return true;
@@ -552,7 +551,7 @@ connect_now(ZarisConnection *connection)
 static void
 write_composed(ZarisConnection *connection)
 {
-	bool		ok;
+	bool ok;
 
 	ok = zaris_stream_write(connection->stream, connection->out.data, connection->out.len);
 	connection->flushed += connection->out.len;
@@ -567,7 +566,7 @@ write_composed(ZarisConnection *connection)
 static void
 finish_drain(ZarisConnection *connection)
 {
-	ZarisDrain	drain = connection->drain;
+	ZarisDrain drain = connection->drain;
 
 	connection->drain = ZARIS_DRAIN_NONE;
 	if (drain == ZARIS_DRAIN_REOPEN)
@@ -583,7 +582,7 @@ zaris_connection_advance(ZarisConnection *connection)
 {
 	if (connection->state == ZARIS_CONNECTION_READY)
 	{
-		bool		idle = !zaris_connection_in_flight(connection);
+		bool idle = !zaris_connection_in_flight(connection);
 
 		if (connection->drain != ZARIS_DRAIN_NONE)
 		{
@@ -658,14 +657,14 @@ zaris_connection_set_address(ZarisConnection *connection, const ZarisAddress *ad
 size_t
 zaris_connection_forget(ZarisConnection *connection, const struct ZarisBatch *batch)
 {
-	size_t		in_flight = 0;
-	size_t		kept = 0;
-	size_t		len = 0;
+	size_t in_flight = 0;
+	size_t kept = 0;
+	size_t len = 0;
 
 	for (size_t i = 0; i < connection->ring_count; i++)
 	{
-		ZarisEntry	entry = *ring_at(connection, i);
-		bool		is_ours = entry.operation != NULL && entry.operation->batch == batch;
+		ZarisEntry entry = *ring_at(connection, i);
+		bool	   is_ours = entry.operation != NULL && entry.operation->batch == batch;
 
 		if (is_sent(connection, &entry))
 		{
@@ -680,7 +679,7 @@ zaris_connection_forget(ZarisConnection *connection, const struct ZarisBatch *ba
 			continue;
 		else
 		{
-			size_t		size = entry.end - entry.start;
+			size_t size = entry.end - entry.start;
 
 			memmove(connection->out.data + len, connection->out.data + (entry.start - connection->flushed), size);
 			entry.start = connection->flushed + len;

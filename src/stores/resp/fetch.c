@@ -13,7 +13,7 @@ static void
 set_failure(ZarisFetch *fetch, ZarisStatus status, const char *text, size_t len)
 {
 	if (fetch->status != ZARIS_OK)
-		return;					/* the first counts */
+		return; /* the first counts */
 	if (len >= sizeof(fetch->text))
 		len = sizeof(fetch->text) - 1;
 	memcpy(fetch->text, text, len);
@@ -41,9 +41,9 @@ compose_words(ZarisOut *out, const char *first, const char *second)
 static void
 send_step(ZarisFetch *fetch, ZarisFetchStep step)
 {
-	ZarisOut   *out = &fetch->connection.out;
-	size_t		mark = out->len;
-	ZarisEntry	entry = {.expected = 2};
+	ZarisOut  *out = &fetch->connection.out;
+	size_t	   mark = out->len;
+	ZarisEntry entry = {.expected = 2};
 
 	fetch->step = fetch->next = step;
 	switch (step)
@@ -93,7 +93,7 @@ map_refused(ZarisFetch *fetch, const ZarisReply *reply)
 		fetch->next = ZARIS_FETCH_ROLE;
 	else if (fetch->step == ZARIS_FETCH_ROLE &&
 			 (rule->status == ZARIS_PERMISSION_DENIED || (rule->flags & ZARIS_ERROR_NO_CLUSTER)))
-		zaris_resp_single_node(&fetch->connection.address, fetch->topology);	/* the first write will tell */
+		zaris_resp_single_node(&fetch->connection.address, fetch->topology); /* the first write will tell */
 	else if (rule->status == ZARIS_PERMISSION_DENIED)
 		map_denied(fetch, false);
 	else
@@ -105,8 +105,8 @@ static bool
 map_replied(ZarisFetch *fetch, const ZarisReply *reply)
 {
 	const ZarisAddress *origin = &fetch->connection.address;
-	const char *problem = "";
-	ZarisStatus status = ZARIS_OK;
+	const char		   *problem = "";
+	ZarisStatus			status = ZARIS_OK;
 
 	if (reply->type == ZARIS_REPLY_ERROR)
 	{
@@ -134,7 +134,7 @@ map_replied(ZarisFetch *fetch, const ZarisReply *reply)
 static void
 info_replied(ZarisFetch *fetch, const ZarisReply *reply)
 {
-	uint64_t	number;
+	uint64_t number;
 
 	if (reply->type == ZARIS_REPLY_ERROR)
 	{
@@ -212,13 +212,12 @@ static const ZarisConnectionHooks fetch_hooks = {
 	.replied = fetch_replied,
 	.finished = fetch_finished,
 	.failed = fetch_failed,
-	.settled = fetch_settled
-};
+	.settled = fetch_settled};
 
 /* life */
 
 void
-zaris_fetch_init(ZarisFetch *fetch, const ZarisConnectionSetup *setup, void (*settle) (void *owner), void *owner)
+zaris_fetch_init(ZarisFetch *fetch, const ZarisConnectionSetup *setup, void (*settle)(void *owner), void *owner)
 {
 	memset(fetch, 0, sizeof(*fetch));
 	zaris_connection_init(&fetch->connection, setup, &fetch_hooks, fetch);

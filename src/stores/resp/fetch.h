@@ -24,19 +24,19 @@ typedef enum ZarisFetchStep
 typedef struct ZarisFetch
 {
 	ZarisConnection connection;
-	bool		is_over;		/* status, text and (if Ok) topology are to be taken */
-	ZarisFetchStep step;
-	ZarisFetchStep next;		/* differs from step when there is another one to take */
-	ZarisStatus status;
-	char		text[ZARIS_ERROR_TEXT]; /* why not Ok: the server's words, or ours */
-	ZarisTopology *topology;	/* allocated with the first fetch: it is large */
-	uint64_t	epoch;
-	void		(*settle) (void *owner);
-	void	   *owner;
+	bool			is_over; /* status, text and (if Ok) topology are to be taken */
+	ZarisFetchStep	step;
+	ZarisFetchStep	next; /* differs from step when there is another one to take */
+	ZarisStatus		status;
+	char			text[ZARIS_ERROR_TEXT]; /* why not Ok: the server's words, or ours */
+	ZarisTopology  *topology;				/* allocated with the first fetch: it is large */
+	uint64_t		epoch;
+	void (*settle)(void *owner);
+	void *owner;
 } ZarisFetch;
 
-extern void zaris_fetch_init(ZarisFetch *fetch, const ZarisConnectionSetup *setup, void (*settle) (void *owner), void *owner);
-extern void zaris_fetch_start(ZarisFetch *fetch, const ZarisAddress *from, const char *ip);	/* ip: of a name; "" = not known */
+extern void zaris_fetch_init(ZarisFetch *fetch, const ZarisConnectionSetup *setup, void (*settle)(void *owner), void *owner);
+extern void zaris_fetch_start(ZarisFetch *fetch, const ZarisAddress *from, const char *ip); /* ip: of a name; "" = not known */
 extern void zaris_fetch_free(ZarisFetch *fetch);
 
-#endif							/* ZARIS_RESP_FETCH_H */
+#endif /* ZARIS_RESP_FETCH_H */

@@ -3,7 +3,7 @@
  *	  The text of CLUSTER NODES: see nodes.h.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE				/* memrchr, memmem */
+#define _GNU_SOURCE /* memrchr, memmem */
 #endif
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "stores/resp/nodes.h"
 #include "stores/resp/reader.h"
 
-#define WORDS_BEFORE_SLOTS	8
+#define WORDS_BEFORE_SLOTS 8
 
 typedef struct Text
 {
@@ -49,7 +49,7 @@ text_equals(Text text, const char *wanted)
 static bool
 has_flag(Text flags, const char *wanted)
 {
-	Text		flag;
+	Text flag;
 
 	while (next_part(&flags, ',', &flag))
 		if (text_equals(flag, wanted))
@@ -109,15 +109,15 @@ parse_open_slot(Text text, ZarisOpenSlot *open)
 		return false;
 	open->slot = (uint16_t) slot;
 	open->importing = dash[1] == '<';
-	return copy_id(open->peer_id, (Text) {dash + 3, rest - 3});
+	return copy_id(open->peer_id, (Text){dash + 3, rest - 3});
 }
 
 static bool
 parse_range(Text text, ZarisNodeState *state)
 {
-	Text		first_text;
-	uint64_t	first;
-	uint64_t	last;
+	Text	 first_text;
+	uint64_t first;
+	uint64_t last;
 
 	if (!next_part(&text, '-', &first_text) ||
 		!zaris_digits(first_text.at, first_text.len, ZARIS_MAX_SLOTS - 1, &first))
@@ -135,7 +135,7 @@ parse_range(Text text, ZarisNodeState *state)
 static size_t
 count_char(Text text, char wanted)
 {
-	size_t		n = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < text.len; i++)
 		n += text.at[i] == wanted;
@@ -146,8 +146,8 @@ count_char(Text text, char wanted)
 static ZarisStatus
 parse_slots(Text text, ZarisNodeState *state, ZarisAllocate allocate, void *context)
 {
-	size_t		n_open = count_char(text, '[');
-	Text		word;
+	size_t n_open = count_char(text, '[');
+	Text   word;
 
 	if (n_open > 0)
 	{
@@ -157,14 +157,14 @@ parse_slots(Text text, ZarisNodeState *state, ZarisAllocate allocate, void *cont
 	}
 	while (next_part(&text, ' ', &word))
 	{
-		bool		ok = true;
+		bool ok = true;
 
 		if (word.len == 0)
 			continue;
 		if (word.at[0] != '[')
 			ok = parse_range(word, state);
 		else if ((size_t) state->n_open < n_open && word.at[word.len - 1] == ']')
-			ok = parse_open_slot((Text) {word.at + 1, word.len - 2}, &state->open[state->n_open++]);
+			ok = parse_open_slot((Text){word.at + 1, word.len - 2}, &state->open[state->n_open++]);
 		else
 			ok = false;
 		if (!ok)
@@ -176,9 +176,9 @@ parse_slots(Text text, ZarisNodeState *state, ZarisAllocate allocate, void *cont
 static ZarisStatus
 parse_line(Text line, const ZarisAddress *origin, ZarisNodeState *state, ZarisAllocate allocate, void *context)
 {
-	Text		words[WORDS_BEFORE_SLOTS];
+	Text			  words[WORDS_BEFORE_SLOTS];
 	struct ZarisPeer *peer = &state->peers[state->n_peers];
-	bool		myself;
+	bool			  myself;
 
 	for (int i = 0; i < WORDS_BEFORE_SLOTS; i++)
 		if (!next_part(&line, ' ', &words[i]) || words[i].len == 0)
@@ -202,9 +202,9 @@ ZarisStatus
 zaris_nodes_parse(const char *text, size_t len, const ZarisAddress *origin,
 				  ZarisAllocate allocate, void *context, ZarisNodeState **state)
 {
-	Text		rest = {text, len};
-	size_t		n_lines = count_char(rest, '\n') + 1;
-	Text		line;
+	Text   rest = {text, len};
+	size_t n_lines = count_char(rest, '\n') + 1;
+	Text   line;
 
 	*state = allocate(context, sizeof(**state));
 	if (*state == NULL)

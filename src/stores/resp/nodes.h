@@ -14,7 +14,7 @@
 #include "client/store.h"
 
 /* zaris_batch_alloc, or a test's */
-typedef void *(*ZarisAllocate) (void *context, size_t size);
+typedef void *(*ZarisAllocate)(void *context, size_t size);
 
 /*
  * Parse it.  origin: whom we asked, since a node may not know its own address.  Ok with
@@ -23,4 +23,4 @@ typedef void *(*ZarisAllocate) (void *context, size_t size);
 extern ZarisStatus zaris_nodes_parse(const char *text, size_t len, const ZarisAddress *origin,
 									 ZarisAllocate allocate, void *context, ZarisNodeState **state);
 
-#endif							/* ZARIS_RESP_NODES_H */
+#endif /* ZARIS_RESP_NODES_H */

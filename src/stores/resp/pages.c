@@ -10,8 +10,7 @@
 #include "stores/resp/commands.h"
 #include "stores/resp/nodes.h"
 
-#define MAX_CURSOR_DIGITS	20	/* an unsigned 64-bit number */
-#define FIRST_RECORDS		256
+#define FIRST_RECORDS 256
 
 /* SCAN */
 
@@ -19,8 +18,8 @@
 static bool
 compose_pattern(ZarisOut *out, ZarisBytes prefix)
 {
-	char	   *pattern = malloc(prefix.len * 2 + 1);
-	size_t		len = 0;
+	char  *pattern = malloc(prefix.len * 2 + 1);
+	size_t len = 0;
 
 	if (pattern == NULL)
 		return false;
@@ -36,20 +35,20 @@ compose_pattern(ZarisOut *out, ZarisBytes prefix)
 	return true;
 }
 
-/* Cursors are a server's own: digits, which are neither read nor changed. */
+/* Cursors are a server's own: an unsigned 64-bit number in digits, which are kept as they are. */
 static bool
 is_cursor(const char *data, size_t len)
 {
-	uint64_t	number;
+	uint64_t number;
 
-	return len <= MAX_CURSOR_DIGITS && zaris_digits(data, len, UINT64_MAX, &number);
+	return zaris_digits(data, len, UINT64_MAX, &number);
 }
 
 static ZarisStatus
 compose_scan(const ZarisOperation *operation, ZarisComposer *composer, const char **problem)
 {
 	const ZarisPageRequest *request = operation->scan;
-	bool		has_prefix = request->prefix.data != NULL && request->prefix.len > 0;
+	bool					has_prefix = request->prefix.data != NULL && request->prefix.len > 0;
 
 	if (request->cursor.data != NULL && !is_cursor(request->cursor.data, request->cursor.len))
 	{
@@ -82,7 +81,7 @@ static ZarisStatus
 compose_slots(const ZarisOperation *operation, ZarisEntry *entry, ZarisComposer *composer)
 {
 	const ZarisSlotRequest *request = operation->scan;
-	const ZarisKeyPage *page = operation->page;
+	const ZarisKeyPage	   *page = operation->page;
 
 	if (entry->stage == ZARIS_STAGE_FIRST)
 	{
@@ -159,9 +158,9 @@ static bool
 page_reserve(ZarisOperation *operation, size_t n, size_t *size)
 {
 	ZarisKeyPage *page = operation->page;
-	size_t		needed = (size_t) page->n + n;
-	size_t		larger = *size > 0 ? *size : FIRST_RECORDS;
-	ZarisRecord *records;
+	size_t		  needed = (size_t) page->n + n;
+	size_t		  larger = *size > 0 ? *size : FIRST_RECORDS;
+	ZarisRecord	 *records;
 
 	if (needed <= *size)
 		return true;
@@ -186,11 +185,11 @@ page_reserve(ZarisOperation *operation, size_t n, size_t *size)
 static bool
 page_append(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *keys)
 {
-	ZarisKeyPage *page = operation->page;
+	ZarisKeyPage  *page = operation->page;
 	ZarisReplyWalk walk = zaris_reply_walk(keys);
-	size_t		bytes = 0;
-	ZarisReply	key;
-	char	   *to;
+	size_t		   bytes = 0;
+	ZarisReply	   key;
+	char		  *to;
 
 	for (size_t i = 0; i < keys->count; i++)
 	{
@@ -211,7 +210,7 @@ page_append(ZarisConnection *connection, ZarisOperation *operation, const ZarisR
 
 		memcpy(to, key.data, key.len);
 		memset(record, 0, sizeof(*record));
-		record->key = (ZarisBytes) {to, key.len};
+		record->key = (ZarisBytes){to, key.len};
 		record->expiry_ms = ZARIS_NO_EXPIRY;
 		to += key.len;
 	}
@@ -222,11 +221,11 @@ static bool
 scan_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *reply)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
-	size_t		room = 0;
-	ZarisKeyPage *page;
-	ZarisReply	cursor;
-	ZarisReply	keys;
-	char	   *kept;
+	size_t		   room = 0;
+	ZarisKeyPage  *page;
+	ZarisReply	   cursor;
+	ZarisReply	   keys;
+	char		  *kept;
 
 	if (reply->type != ZARIS_REPLY_ARRAY || reply->count != 2 ||
 		!zaris_reply_take(&walk, &cursor) || !zaris_reply_is_text(&cursor) || !is_cursor(cursor.data, cursor.len) ||
@@ -241,7 +240,7 @@ scan_replied(ZarisConnection *connection, ZarisOperation *operation, const Zaris
 	}
 	memcpy(kept, cursor.data, cursor.len);
 	if (!(cursor.len == 1 && cursor.data[0] == '0'))
-		page->cursor = (ZarisBytes) {kept, cursor.len};
+		page->cursor = (ZarisBytes){kept, cursor.len};
 	return page_append(connection, operation, &keys);
 }
 
@@ -263,7 +262,7 @@ static bool
 listing_replied(ZarisConnection *connection, ZarisOperation *operation, uint32_t n, const ZarisReply *reply)
 {
 	const ZarisSlotRequest *request = operation->scan;
-	ZarisKeyPage *page = operation->page;
+	ZarisKeyPage		   *page = operation->page;
 
 	if (n == 0)
 	{
@@ -278,7 +277,7 @@ listing_replied(ZarisConnection *connection, ZarisOperation *operation, uint32_t
 		return state_replied(connection, operation, reply, &page->before);
 	}
 	if (connection->collector.answer.status != ZARIS_OK)
-		return true;			/* the attempt is void */
+		return true; /* the attempt is void */
 	if (reply->type != ZARIS_REPLY_ARRAY && reply->type != ZARIS_REPLY_SET)
 		return false;
 	if (reply->count >= (size_t) request->limit)
@@ -303,8 +302,8 @@ static bool
 kind_replied(ZarisConnection *connection, ZarisOperation *operation, uint32_t n, const ZarisReply *reply)
 {
 	const ZarisSlotRequest *request = operation->scan;
-	ZarisKeyPage *page = operation->page;
-	bool		is_key = n < (uint32_t) page->n;
+	ZarisKeyPage		   *page = operation->page;
+	bool					is_key = n < (uint32_t) page->n;
 
 	if (reply->type == ZARIS_REPLY_ERROR)
 	{
@@ -330,12 +329,12 @@ kind_replied(ZarisConnection *connection, ZarisOperation *operation, uint32_t n,
 static bool
 role_replied(ZarisConnection *connection, ZarisOperation *operation, const ZarisReply *reply)
 {
-	ZarisReplyWalk walk = zaris_reply_walk(reply);
+	ZarisReplyWalk	walk = zaris_reply_walk(reply);
 	ZarisNodeState *state;
-	ZarisReply	role;
+	ZarisReply		role;
 
 	/* Whoever may not ask is told by the first write. */
-	bool		primary = reply->type == ZARIS_REPLY_ERROR;
+	bool primary = reply->type == ZARIS_REPLY_ERROR;
 
 	if (primary && zaris_classify(reply->data, reply->len)->status != ZARIS_PERMISSION_DENIED)
 		return zaris_collect_error(connection, reply);
@@ -393,7 +392,7 @@ zaris_page_replied(ZarisConnection *connection, const ZarisEntry *entry, uint32_
 static void
 page_compact(ZarisKeyPage *page)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	for (int i = 0; i < page->n; i++)
 		if (page->records[i].key.data != NULL)

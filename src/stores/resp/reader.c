@@ -16,9 +16,9 @@
 #include "stores/resp/reader.h"
 
 /* More of a header line than any legal one has: type, sign, 20 digits, CR, LF. */
-#define MAX_HEADER_LINE		32
-#define MIN_TAIL			1024
-#define KEEP_TAIL			((size_t) 256 * 1024)	/* a larger tail is given back when it is spent */
+#define MAX_HEADER_LINE 32
+#define MIN_TAIL		1024
+#define KEEP_TAIL		((size_t) 256 * 1024) /* a larger tail is given back when it is spent */
 
 typedef enum ItemState
 {
@@ -30,9 +30,9 @@ typedef enum ItemState
 typedef struct Item
 {
 	ZarisReply	reply;
-	size_t		size;			/* ITEM_WHOLE: bytes of it */
-	size_t		wanted;			/* ITEM_PARTIAL: bytes that it has in all; 0 = not known yet */
-	const char *problem;		/* ITEM_BAD */
+	size_t		size;	 /* ITEM_WHOLE: bytes of it */
+	size_t		wanted;	 /* ITEM_PARTIAL: bytes that it has in all; 0 = not known yet */
+	const char *problem; /* ITEM_BAD */
 } Item;
 
 static ItemState
@@ -45,13 +45,13 @@ item_bad(Item *item, const char *problem)
 bool
 zaris_digits(const char *text, size_t len, uint64_t most, uint64_t *number)
 {
-	uint64_t	value = 0;
+	uint64_t value = 0;
 
 	if (len < 1 || len > 20)
 		return false;
 	for (size_t i = 0; i < len; i++)
 	{
-		unsigned	digit = (unsigned char) text[i] - '0';
+		unsigned digit = (unsigned char) text[i] - '0';
 
 		if (digit > 9 || digit > most || value > (most - digit) / 10)
 			return false;
@@ -65,8 +65,8 @@ zaris_digits(const char *text, size_t len, uint64_t most, uint64_t *number)
 static bool
 parse_integer(const char *text, size_t len, int64_t *number)
 {
-	bool		negative = len > 0 && text[0] == '-';
-	uint64_t	magnitude;
+	bool	 negative = len > 0 && text[0] == '-';
+	uint64_t magnitude;
 
 	if (len > 0 && (text[0] == '-' || text[0] == '+'))
 	{
@@ -94,7 +94,7 @@ is_double(const char *text, size_t len)
 static bool
 is_big_number(const char *text, size_t len)
 {
-	size_t		i = (len > 0 && (text[0] == '-' || text[0] == '+')) ? 1 : 0;
+	size_t i = (len > 0 && (text[0] == '-' || text[0] == '+')) ? 1 : 0;
 
 	if (i == len)
 		return false;
@@ -192,8 +192,10 @@ parse_aggregate(char type, const char *data, size_t line_len, Item *item)
 		return item_bad(item, "streamed aggregates are not supported");
 	if (!zaris_digits(line, line_len, ZARIS_READER_MAX_ELEMENTS / (pairs ? 2 : 1), &count))
 		return item_bad(item, "the number of elements is not a number within its bounds");
-	item->reply.type = type == '*' ? ZARIS_REPLY_ARRAY : type == '%' ? ZARIS_REPLY_MAP :
-		type == '~' ? ZARIS_REPLY_SET : type == '>' ? ZARIS_REPLY_PUSH : ZARIS_REPLY_ATTRIBUTE;
+	item->reply.type = type == '*' ? ZARIS_REPLY_ARRAY : type == '%' ? ZARIS_REPLY_MAP
+													 : type == '~'	 ? ZARIS_REPLY_SET
+													 : type == '>'	 ? ZARIS_REPLY_PUSH
+																	 : ZARIS_REPLY_ATTRIBUTE;
 	item->reply.count = pairs ? count * 2 : count;
 	return ITEM_WHOLE;
 }
@@ -202,7 +204,7 @@ parse_aggregate(char type, const char *data, size_t line_len, Item *item)
 static ItemState
 parse_scalar(char type, const char *line, size_t line_len, Item *item)
 {
-	bool		ok = true;
+	bool ok = true;
 
 	item->size = 1 + line_len + 2;
 	item->reply.data = line;
@@ -245,11 +247,11 @@ parse_scalar(char type, const char *line, size_t line_len, Item *item)
 static ItemState
 item_parse(const char *data, size_t len, Item *item)
 {
-	size_t		most;
-	size_t		line_len = 0;
-	ItemState	state;
+	size_t	  most;
+	size_t	  line_len = 0;
+	ItemState state;
 
-	item->reply = (ZarisReply) {0};
+	item->reply = (ZarisReply){0};
 	item->size = 0;
 	item->wanted = 0;
 	if (len == 0)
@@ -316,7 +318,7 @@ reader_bad(ZarisReader *reader, ZarisStatus status, const char *problem)
 static ZarisReaderStep
 reader_count(ZarisReader *reader, const ZarisReply *reply)
 {
-	bool		is_attribute = reply->type == ZARIS_REPLY_ATTRIBUTE;
+	bool is_attribute = reply->type == ZARIS_REPLY_ATTRIBUTE;
 
 	if (reply->type == ZARIS_REPLY_PUSH && reader->depth > 0)
 		return reader_bad(reader, ZARIS_PROTOCOL_ERROR, "a push inside a reply");
@@ -350,7 +352,7 @@ reader_scan(ZarisReader *reader, const char *data, size_t len)
 {
 	for (;;)
 	{
-		Item		item;
+		Item			item;
 		ZarisReaderStep step;
 
 		switch (item_parse(data + reader->scanned, len - reader->scanned, &item))
@@ -375,12 +377,12 @@ reader_scan(ZarisReader *reader, const char *data, size_t len)
 static bool
 tail_append(ZarisReader *reader, size_t len)
 {
-	size_t		needed = reader->tail_len + len;
+	size_t needed = reader->tail_len + len;
 
 	if (needed > reader->tail_size)
 	{
-		size_t		size = reader->tail_size > 0 ? reader->tail_size : MIN_TAIL;
-		char	   *tail;
+		size_t size = reader->tail_size > 0 ? reader->tail_size : MIN_TAIL;
+		char  *tail;
 
 		while (size < needed)
 			size *= 2;
@@ -451,7 +453,7 @@ reader_share(const ZarisReader *reader)
 
 	if (reader->wanted > reader->tail_len)
 	{
-		size_t		missing = reader->wanted - reader->tail_len;
+		size_t missing = reader->wanted - reader->tail_len;
 
 		return missing < reader->input_len ? missing : reader->input_len;
 	}
@@ -530,8 +532,10 @@ zaris_reply_equals(const ZarisReply *reply, const char *text)
 ZarisReplyWalk
 zaris_reply_walk(const ZarisReply *aggregate)
 {
-	ZarisReplyWalk walk = {aggregate->data, aggregate->data + aggregate->len};
+	ZarisReplyWalk walk = {NULL, NULL}; /* of what is no aggregate: nothing to take */
 
+	if (aggregate->data != NULL)
+		walk = (ZarisReplyWalk){aggregate->data, aggregate->data + aggregate->len};
 	return walk;
 }
 
@@ -539,7 +543,7 @@ zaris_reply_walk(const ZarisReply *aggregate)
 static void
 walk_pass(ZarisReplyWalk *walk, size_t left)
 {
-	Item		item;
+	Item item;
 
 	while (left > 0 && item_parse(walk->at, walk->end - walk->at, &item) == ITEM_WHOLE)
 	{
@@ -553,13 +557,13 @@ walk_pass(ZarisReplyWalk *walk, size_t left)
 bool
 zaris_reply_take(ZarisReplyWalk *walk, ZarisReply *reply)
 {
-	Item		item;
+	Item item;
 
 	for (;;)
 	{
 		if (walk->at == NULL || item_parse(walk->at, walk->end - walk->at, &item) != ITEM_WHOLE)
 		{
-			*reply = (ZarisReply) {0};
+			*reply = (ZarisReply){0};
 			return false;
 		}
 		walk->at += item.size;

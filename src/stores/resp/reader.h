@@ -34,37 +34,37 @@
 #include "client/status.h"
 
 /* bounds: proto-max-bulk-len's default, and more than any reply that we ask for needs */
-#define ZARIS_READER_MAX_BULK		((size_t) 512 * 1024 * 1024)
-#define ZARIS_READER_MAX_REPLY		((size_t) 1024 * 1024 * 1024 + 65536)
-#define ZARIS_READER_MAX_ELEMENTS	((size_t) 1 << 25)	/* of one aggregate; a map's keys and values count apart */
-#define ZARIS_READER_MAX_DEPTH		16
-#define ZARIS_READER_MAX_LINE		((size_t) 64 * 1024)	/* simple strings, errors, big numbers */
+#define ZARIS_READER_MAX_BULK	  ((size_t) 512 * 1024 * 1024)
+#define ZARIS_READER_MAX_REPLY	  ((size_t) 1024 * 1024 * 1024 + 65536)
+#define ZARIS_READER_MAX_ELEMENTS ((size_t) 1 << 25) /* of one aggregate; a map's keys and values count apart */
+#define ZARIS_READER_MAX_DEPTH	  16
+#define ZARIS_READER_MAX_LINE	  ((size_t) 64 * 1024) /* simple strings, errors, big numbers */
 
 typedef enum ZarisReplyType
 {
-	ZARIS_REPLY_NIL,			/* $-1, *-1 or _: not an empty string (I9) */
-	ZARIS_REPLY_SIMPLE,			/* + */
-	ZARIS_REPLY_ERROR,			/* - or ! */
-	ZARIS_REPLY_INTEGER,		/* : */
-	ZARIS_REPLY_BULK,			/* $ */
-	ZARIS_REPLY_VERBATIM,		/* =, without its "txt:" */
-	ZARIS_REPLY_DOUBLE,			/* , as text */
-	ZARIS_REPLY_BOOLEAN,		/* # */
-	ZARIS_REPLY_BIG_NUMBER,		/* ( as text */
-	ZARIS_REPLY_ARRAY,			/* * */
-	ZARIS_REPLY_MAP,			/* % */
-	ZARIS_REPLY_SET,			/* ~ */
-	ZARIS_REPLY_PUSH,			/* > */
-	ZARIS_REPLY_ATTRIBUTE		/* |; never handed out */
+	ZARIS_REPLY_NIL,		/* $-1, *-1 or _: not an empty string (I9) */
+	ZARIS_REPLY_SIMPLE,		/* + */
+	ZARIS_REPLY_ERROR,		/* - or ! */
+	ZARIS_REPLY_INTEGER,	/* : */
+	ZARIS_REPLY_BULK,		/* $ */
+	ZARIS_REPLY_VERBATIM,	/* =, without its "txt:" */
+	ZARIS_REPLY_DOUBLE,		/* , as text */
+	ZARIS_REPLY_BOOLEAN,	/* # */
+	ZARIS_REPLY_BIG_NUMBER, /* ( as text */
+	ZARIS_REPLY_ARRAY,		/* * */
+	ZARIS_REPLY_MAP,		/* % */
+	ZARIS_REPLY_SET,		/* ~ */
+	ZARIS_REPLY_PUSH,		/* > */
+	ZARIS_REPLY_ATTRIBUTE	/* |; never handed out */
 } ZarisReplyType;
 
 typedef struct ZarisReply
 {
 	ZarisReplyType type;
-	int64_t		integer;		/* INTEGER; BOOLEAN: 0 or 1 */
-	const char *data;			/* text of a string, error or number; an aggregate's elements, encoded */
-	size_t		len;
-	size_t		count;			/* direct elements of an aggregate; a map's keys and values each count one */
+	int64_t		   integer; /* INTEGER; BOOLEAN: 0 or 1 */
+	const char	  *data;	/* text of a string, error or number; an aggregate's elements, encoded */
+	size_t		   len;
+	size_t		   count; /* direct elements of an aggregate; a map's keys and values each count one */
 } ZarisReply;
 
 /* A position among the elements of one reply. */
@@ -78,45 +78,45 @@ typedef enum ZarisReaderStep
 {
 	ZARIS_READER_REPLY,
 	ZARIS_READER_MORE,
-	ZARIS_READER_BAD			/* for good: reader->status and ->problem say why */
+	ZARIS_READER_BAD /* for good: reader->status and ->problem say why */
 } ZarisReaderStep;
 
 typedef struct ZarisReader
 {
-	const char *input;			/* what was fed and not yet used; the caller's */
+	const char *input; /* what was fed and not yet used; the caller's */
 	size_t		input_len;
 
-	char	   *tail;			/* the beginning of a reply whose end has not come */
-	size_t		tail_len;
-	size_t		tail_size;
-	bool		tail_spent;		/* the reply in it was handed out */
+	char  *tail; /* the beginning of a reply whose end has not come */
+	size_t tail_len;
+	size_t tail_size;
+	bool   tail_spent; /* the reply in it was handed out */
 
 	/* how far the present reply was looked at, so that nothing is looked at again for each piece that comes */
-	size_t		scanned;		/* bytes of whole items */
-	size_t		wanted;			/* bytes that the reply has at least, when known; else 0: up to a line's end */
-	int			depth;
-	bool		is_attribute[ZARIS_READER_MAX_DEPTH];
-	size_t		left[ZARIS_READER_MAX_DEPTH];	/* elements still to come, one level each */
+	size_t scanned; /* bytes of whole items */
+	size_t wanted;	/* bytes that the reply has at least, when known; else 0: up to a line's end */
+	int	   depth;
+	bool   is_attribute[ZARIS_READER_MAX_DEPTH];
+	size_t left[ZARIS_READER_MAX_DEPTH]; /* elements still to come, one level each */
 
-	ZarisStatus status;			/* ProtocolError, TooLarge or NoMemory */
-	const char *problem;		/* a static text once BAD */
+	ZarisStatus status;	 /* ProtocolError, TooLarge or NoMemory */
+	const char *problem; /* a static text once BAD */
 } ZarisReader;
 
 extern void zaris_reader_init(ZarisReader *reader);
-extern void zaris_reader_reset(ZarisReader *reader);	/* for a new connection; gives memory back */
+extern void zaris_reader_reset(ZarisReader *reader); /* for a new connection; gives memory back */
 
 /* Only when everything fed before was taken out (next said MORE). */
-extern void zaris_reader_feed(ZarisReader *reader, const char *data, size_t len);
+extern void			   zaris_reader_feed(ZarisReader *reader, const char *data, size_t len);
 extern ZarisReaderStep zaris_reader_next(ZarisReader *reader, ZarisReply *reply);
 
 extern bool zaris_reply_is_aggregate(const ZarisReply *reply);
-extern bool zaris_reply_is_text(const ZarisReply *reply);	/* simple, bulk or verbatim */
-extern bool zaris_reply_is_data(const ZarisReply *reply);	/* what keys and values come as: a status is none of them */
-extern bool zaris_reply_equals(const ZarisReply *reply, const char *text);	/* a text with these bytes */
+extern bool zaris_reply_is_text(const ZarisReply *reply);				   /* simple, bulk or verbatim */
+extern bool zaris_reply_is_data(const ZarisReply *reply);				   /* what keys and values come as: a status is none of them */
+extern bool zaris_reply_equals(const ZarisReply *reply, const char *text); /* a text with these bytes */
 
 extern ZarisReplyWalk zaris_reply_walk(const ZarisReply *aggregate);
-extern bool zaris_reply_take(ZarisReplyWalk *walk, ZarisReply *item);	/* false: there is none left */
-extern void zaris_reply_skip(ZarisReplyWalk *walk, const ZarisReply *item);	/* pass over the elements of what was just taken */
+extern bool			  zaris_reply_take(ZarisReplyWalk *walk, ZarisReply *item);		  /* false: there is none left */
+extern void			  zaris_reply_skip(ZarisReplyWalk *walk, const ZarisReply *item); /* pass over the elements of what was just taken */
 
 /*
  * Decimal digits -> number: true when text is 1 .. 20 digits and the number is at most `most`.  No sign, no blanks.
@@ -124,4 +124,4 @@ extern void zaris_reply_skip(ZarisReplyWalk *walk, const ZarisReply *item);	/* p
  */
 extern bool zaris_digits(const char *text, size_t len, uint64_t most, uint64_t *number);
 
-#endif							/* ZARIS_RESP_READER_H */
+#endif /* ZARIS_RESP_READER_H */

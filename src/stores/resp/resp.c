@@ -18,40 +18,41 @@
 #include "stores/resp/resp.h"
 #include "stores/resp/slot.h"
 
-#define MAX_ORPHANS		10000	/* replies to nobody on one connection: beyond, a new one is cheaper */
-#define MIN_ENDINGS		64
+#define MAX_ORPHANS 10000 /* replies to nobody on one connection: beyond, a new one is cheaper */
+#define MIN_ENDINGS 64
 
 /* An operation that ended without a reply. */
 typedef struct Ending
 {
-	ZarisOperation *operation;	/* NULL = detached meanwhile */
-	ZarisStatus status;
-	ZarisOutcome outcome;
-	const char *text;			/* static, or a connection's fail_text */
+	ZarisOperation *operation; /* NULL = detached meanwhile */
+	ZarisStatus		status;
+	ZarisOutcome	outcome;
+	const char	   *text; /* static, or a connection's fail_text */
 } Ending;
 
 struct ZarisStore
 {
-	ZarisClient *client;
+	ZarisClient			   *client;
 	const ZarisStoreEvents *events;
-	ZarisConnectionSetup setup;
-	ZarisAddress *seeds;
-	char	   *user;
-	char	   *password;
-	char	   *client_name;
+	ZarisConnectionSetup	setup;
+	ZarisAddress		   *seeds;
+	char				   *user;
+	char				   *password;
+	char				   *client_name;
 
-	ZarisConnection *connections[ZARIS_MAX_NODES];	/* by node id, made when first needed */
-	ZarisConnection *dirty;		/* those to advance */
+	ZarisConnection *connections[ZARIS_MAX_NODES]; /* by node id, made when first needed */
+	int				 n_ids;						   /* no id from here on has one */
+	ZarisConnection *dirty;						   /* those to advance */
 
 	Ending	   *endings;
-	size_t		endings_at;		/* the first that was not given */
+	size_t		endings_at; /* the first that was not given */
 	size_t		n_endings;
 	size_t		endings_size;
-	ZarisTimer *timer;			/* runs settle() in the next turn */
+	ZarisTimer *timer; /* runs settle() in the next turn */
 	bool		settling;
 
-	ZarisFetch	fetch;
-	bool		fetching;
+	ZarisFetch fetch;
+	bool	   fetching;
 };
 
 /* endings */
@@ -75,8 +76,8 @@ end_later(ZarisStore *store, ZarisOperation *operation, ZarisStatus status, Zari
 {
 	if (store->n_endings == store->endings_size)
 	{
-		size_t		size = store->endings_size > 0 ? store->endings_size * 2 : MIN_ENDINGS;
-		Ending	   *endings = realloc(store->endings, size * sizeof(*endings));
+		size_t	size = store->endings_size > 0 ? store->endings_size * 2 : MIN_ENDINGS;
+		Ending *endings = realloc(store->endings, size * sizeof(*endings));
 
 		/* Without memory even for this: at an awkward moment, but exactly once. */
 		if (endings == NULL)
@@ -87,7 +88,7 @@ end_later(ZarisStore *store, ZarisOperation *operation, ZarisStatus status, Zari
 		store->endings = endings;
 		store->endings_size = size;
 	}
-	store->endings[store->n_endings++] = (Ending) {operation, status, outcome, text};
+	store->endings[store->n_endings++] = (Ending){operation, status, outcome, text};
 }
 
 static bool
@@ -101,7 +102,7 @@ give_endings(ZarisStore *store)
 {
 	while (has_endings(store))
 	{
-		Ending		ending = store->endings[store->endings_at++];
+		Ending ending = store->endings[store->endings_at++];
 
 		if (ending.operation != NULL)
 			give_answer(store, ending.operation, ending.status, ending.outcome, ending.text);
@@ -137,7 +138,7 @@ settle(void *context)
 	ZarisStore *store = context;
 
 	if (store->settling)
-		return;					/* a call from inside a callback: the outer one goes on */
+		return; /* a call from inside a callback: the outer one goes on */
 	store->settling = true;
 	while (store->dirty != NULL || has_endings(store) || (store->fetching && store->fetch.is_over))
 	{
@@ -201,9 +202,9 @@ replied(ZarisConnection *connection, ZarisEntry *entry, const ZarisReply *reply)
 static bool
 goes_on(ZarisStore *store, ZarisConnection *connection, const ZarisEntry *entry)
 {
-	unsigned	flags = connection->collector.flags;
-	bool		has_login = store->user != NULL || store->password != NULL;
-	ZarisStage	stage;
+	unsigned   flags = connection->collector.flags;
+	bool	   has_login = store->user != NULL || store->password != NULL;
+	ZarisStage stage;
 
 	if (connection->collector.garbage)
 		return false;
@@ -228,10 +229,10 @@ goes_on(ZarisStore *store, ZarisConnection *connection, const ZarisEntry *entry)
 static void
 finished(ZarisConnection *connection, const ZarisEntry *entry)
 {
-	ZarisStore *store = connection->owner;
+	ZarisStore	*store = connection->owner;
 	ZarisAnswer *answer = &connection->collector.answer;
-	unsigned	flags = connection->collector.flags;
-	ZarisAnswer copy;
+	unsigned	 flags = connection->collector.flags;
+	ZarisAnswer	 copy;
 
 	if (goes_on(store, connection, entry))
 		return;
@@ -277,8 +278,7 @@ static const ZarisConnectionHooks hooks = {
 	.replied = replied,
 	.finished = finished,
 	.failed = failed,
-	.settled = settled
-};
+	.settled = settled};
 
 /* the driver: life */
 
@@ -294,7 +294,7 @@ resp_close(ZarisStore *store)
 {
 	if (store == NULL)
 		return;
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 	{
 		if (store->connections[id] == NULL)
 			continue;
@@ -317,7 +317,7 @@ static bool
 copy_config(ZarisStore *store, const ZarisStoreConfig *config)
 {
 	ZarisConnectionSetup *setup = &store->setup;
-	size_t		n_seeds = (size_t) config->url->n_seeds;
+	size_t				  n_seeds = (size_t) config->url->n_seeds;
 
 	store->client = config->client;
 	store->events = config->events;
@@ -371,6 +371,8 @@ connection_of(ZarisStore *store, int id)
 			return NULL;
 		zaris_connection_init(connection, &store->setup, &hooks, store);
 		store->connections[id] = connection;
+		if (id >= store->n_ids)
+			store->n_ids = id + 1;
 	}
 	return connection;
 }
@@ -400,7 +402,7 @@ resp_flush(ZarisStore *store)
 static const char *
 known_ip(const ZarisStore *store, const ZarisAddress *address)
 {
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		if (store->connections[id] != NULL && zaris_address_equal(&store->connections[id]->address, address))
 			return store->connections[id]->ip;
 	return "";
@@ -426,7 +428,7 @@ static void
 detach_from(ZarisStore *store, ZarisConnection *connection, const struct ZarisBatch *batch, bool broken)
 {
 	static const char text[] = "connection was closed because a request on it was broken off";
-	size_t		in_flight = zaris_connection_forget(connection, batch);
+	size_t			  in_flight = zaris_connection_forget(connection, batch);
 
 	if ((broken && in_flight > 0) || connection->n_orphans > MAX_ORPHANS)
 		zaris_connection_fail(connection, ZARIS_TRANSPORT_ERROR, false, true, text, sizeof(text) - 1);
@@ -447,7 +449,7 @@ resp_detach(ZarisStore *store, struct ZarisBatch *batch, bool broken)
 	for (size_t i = store->endings_at; i < store->n_endings; i++)
 		if (store->endings[i].operation != NULL && store->endings[i].operation->batch == batch)
 			store->endings[i].operation = NULL;
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		if (store->connections[id] != NULL)
 			detach_from(store, store->connections[id], batch, broken);
 	if (has_endings(store))
@@ -468,9 +470,9 @@ resp_disconnect(ZarisStore *store, int id)
 static int
 resp_connections(ZarisStore *store)
 {
-	int			n = store->fetch.connection.stream != NULL;
+	int n = store->fetch.connection.stream != NULL;
 
-	for (int id = 0; id < ZARIS_MAX_NODES; id++)
+	for (int id = 0; id < store->n_ids; id++)
 		n += store->connections[id] != NULL && store->connections[id]->stream != NULL;
 	return n;
 }
@@ -488,5 +490,4 @@ const ZarisStoreDriver zaris_resp_driver = {
 	.flush = resp_flush,
 	.detach = resp_detach,
 	.disconnect = resp_disconnect,
-	.connections = resp_connections
-};
+	.connections = resp_connections};

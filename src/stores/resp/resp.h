@@ -14,4 +14,4 @@
 
 extern const ZarisStoreDriver zaris_resp_driver;
 
-#endif							/* ZARIS_RESP_RESP_H */
+#endif /* ZARIS_RESP_RESP_H */

@@ -37,8 +37,8 @@
 
 static const char *const script_texts[ZARIS_SCRIPT_COUNT] = {
 	[ZARIS_SCRIPT_PUT_STRING] =
-	KIND
-	STRING_MATCHES
+		KIND
+			STRING_MATCHES
 	"if ARGV[2] == 'k' then\n"
 	"  redis.call('SET', key, ARGV[3], 'KEEPTTL')\n"
 	"elseif ARGV[2] == 'c' then\n"
@@ -49,13 +49,12 @@ static const char *const script_texts[ZARIS_SCRIPT_COUNT] = {
 	"return 1\n",
 
 	[ZARIS_SCRIPT_PUT_HASH] =
-	KIND
+		KIND
 	"if condition == 'a' then\n"
 	"  if kind == 'hash' then return 0 elseif kind ~= 'none' then return 3 end\n"
 	"elseif kind ~= 'hash' then\n"
 	"  return " NO_RECORD "\n"
-	"end\n"
-	HASH_SUM
+	"end\n" HASH_SUM
 	"local fields = {}\n"
 	"if kind == 'hash' then\n"
 	"  local all = redis.call('HGETALL', key)\n"
@@ -92,23 +91,21 @@ static const char *const script_texts[ZARIS_SCRIPT_COUNT] = {
 	"return version()\n",
 
 	[ZARIS_SCRIPT_DELETE_STRING] =
-	KIND
-	STRING_MATCHES
+		KIND
+			STRING_MATCHES
 	"redis.call('DEL', key)\n"
 	"return 1\n",
 
 	[ZARIS_SCRIPT_DELETE_HASH] =
-	KIND
-	"if kind ~= 'hash' then return " NO_RECORD " end\n"
-	HASH_SUM
+		KIND
+	"if kind ~= 'hash' then return " NO_RECORD " end\n" HASH_SUM
 	"if condition ~= 'p' then\n"
 	"  local all = redis.call('HGETALL', key)\n"
 	"  for i = 1, #all, 2 do add(all[i], all[i + 1], 1) end\n"
 	"  if version() ~= condition then return 0 end\n"
 	"end\n"
 	"redis.call('DEL', key)\n"
-	"return 1\n"
-};
+	"return 1\n"};
 
 const char *
 zaris_script_text(ZarisScriptId id)
@@ -124,7 +121,7 @@ zaris_scripts_prepare(ZarisScripts *scripts)
 	for (int id = 0; id < ZARIS_SCRIPT_COUNT; id++)
 	{
 		unsigned char digest[EVP_MAX_MD_SIZE];
-		unsigned	len = 0;
+		unsigned	  len = 0;
 
 		if (EVP_Digest(script_texts[id], strlen(script_texts[id]), digest, &len, EVP_sha1(), NULL) != 1 ||
 			len * 2 != ZARIS_SHA1_HEX)

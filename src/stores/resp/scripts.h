@@ -35,18 +35,18 @@ typedef enum ZarisVerdict
 	ZARIS_VERDICT_DONE = 1,
 	ZARIS_VERDICT_NOT_FOUND = 2,
 	ZARIS_VERDICT_WRONG_TYPE = 3,
-	ZARIS_VERDICT_EMPTY = 4		/* the hash would lose its last field; nothing was written */
+	ZARIS_VERDICT_EMPTY = 4 /* the hash would lose its last field; nothing was written */
 } ZarisVerdict;
 
-#define ZARIS_SHA1_HEX	40
+#define ZARIS_SHA1_HEX 40
 
 typedef struct ZarisScripts
 {
-	bool		has_digests;	/* else every call sends the text */
-	char		digest[ZARIS_SCRIPT_COUNT][ZARIS_SHA1_HEX + 1];
+	bool has_digests; /* else every call sends the text */
+	char digest[ZARIS_SCRIPT_COUNT][ZARIS_SHA1_HEX + 1];
 } ZarisScripts;
 
-extern void zaris_scripts_prepare(ZarisScripts *scripts);
+extern void		   zaris_scripts_prepare(ZarisScripts *scripts);
 extern const char *zaris_script_text(ZarisScriptId id);
 
-#endif							/* ZARIS_RESP_SCRIPTS_H */
+#endif /* ZARIS_RESP_SCRIPTS_H */

@@ -7,9 +7,10 @@
 
 #include "stores/resp/slot.h"
 
-#define SLOTS	16384
+#define SLOTS 16384
 
 /* CRC-16/XMODEM, polynomial 0x1021, a byte at a time */
+/* clang-format off */
 static const uint16_t crc_table[256] = {
 	0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
 	0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
@@ -44,11 +45,12 @@ static const uint16_t crc_table[256] = {
 	0xef1f, 0xff3e, 0xcf5d, 0xdf7c, 0xaf9b, 0xbfba, 0x8fd9, 0x9ff8,
 	0x6e17, 0x7e36, 0x4e55, 0x5e74, 0x2e93, 0x3eb2, 0x0ed1, 0x1ef0,
 };
+/* clang-format on */
 
 static uint16_t
 crc16(const char *data, size_t len)
 {
-	uint16_t	crc = 0;
+	uint16_t crc = 0;
 
 	for (size_t i = 0; i < len; i++)
 		crc = (uint16_t) (crc << 8) ^ crc_table[(crc >> 8) ^ (unsigned char) data[i]];

@@ -10,6 +10,6 @@
 
 #include <stddef.h>
 
-extern int	zaris_resp_slot(const char *key, size_t len);
+extern int zaris_resp_slot(const char *key, size_t len);
 
-#endif							/* ZARIS_RESP_SLOT_H */
+#endif /* ZARIS_RESP_SLOT_H */

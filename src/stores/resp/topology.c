@@ -9,11 +9,11 @@
 /* A node as SHARDS or SLOTS describe it. Replies point into the reply that is being read. */
 typedef struct NodeText
 {
-	ZarisReply	endpoint;
-	ZarisReply	ip;
-	ZarisReply	role;
-	ZarisReply	health;
-	int64_t		port;			/* 0 = not told */
+	ZarisReply endpoint;
+	ZarisReply ip;
+	ZarisReply role;
+	ZarisReply health;
+	int64_t	   port; /* 0 = not told */
 } NodeText;
 
 static bool
@@ -63,9 +63,9 @@ is_host(const ZarisNode *node, const ZarisReply *text)
 static int
 add_node(ZarisTopology *topology, const NodeText *text, const ZarisAddress *origin)
 {
-	bool		unknown = zaris_reply_equals(&text->endpoint, "?");
-	ZarisNode  *node;
-	int			index;
+	bool	   unknown = zaris_reply_equals(&text->endpoint, "?");
+	ZarisNode *node;
+	int		   index;
 
 	if (text->port == 0 || (unknown && !has_text(&text->ip)))
 		return -1;
@@ -117,13 +117,13 @@ parse_shard_node(const ZarisReply *reply, NodeText *node)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
 
-	*node = (NodeText) {0};
+	*node = (NodeText){0};
 	if (!is_list(reply) || reply->count % 2 != 0)
 		return false;
 	for (size_t i = 0; i < reply->count / 2; i++)
 	{
-		ZarisReply	name;
-		ZarisReply	value;
+		ZarisReply name;
+		ZarisReply value;
 
 		if (!take_pair(&walk, &name, &value))
 			return false;
@@ -153,20 +153,21 @@ static bool
 find_primary(const ZarisReply *nodes, size_t *primary)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(nodes);
-	int			best = 0;
+	int			   best = 0;
 
 	*primary = SIZE_MAX;
 	for (size_t i = 0; i < nodes->count; i++)
 	{
-		ZarisReply	item;
-		NodeText	node;
-		int			rank;
+		ZarisReply item;
+		NodeText   node;
+		int		   rank;
 
 		if (!take_whole(&walk, &item) || !parse_shard_node(&item, &node))
 			return false;
 		if (!zaris_reply_equals(&node.role, "master"))
 			continue;
-		rank = zaris_reply_equals(&node.health, "online") ? 3 : zaris_reply_equals(&node.health, "loading") ? 2 : 1;
+		rank = zaris_reply_equals(&node.health, "online") ? 3 : zaris_reply_equals(&node.health, "loading") ? 2
+																											: 1;
 		if (rank > best)
 		{
 			best = rank;
@@ -181,7 +182,7 @@ static bool
 add_shard_nodes(ZarisTopology *topology, const ZarisReply *nodes, const ZarisAddress *origin, int *primary_index)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(nodes);
-	size_t		primary;
+	size_t		   primary;
 
 	*primary_index = -1;
 	if (!find_primary(nodes, &primary))
@@ -193,9 +194,9 @@ add_shard_nodes(ZarisTopology *topology, const ZarisReply *nodes, const ZarisAdd
 		walk = zaris_reply_walk(nodes);
 		for (size_t i = 0; i < nodes->count; i++)
 		{
-			ZarisReply	item;
-			NodeText	node;
-			int			index;
+			ZarisReply item;
+			NodeText   node;
+			int		   index;
 
 			if (!take_whole(&walk, &item) || !parse_shard_node(&item, &node))
 				return false;
@@ -224,8 +225,8 @@ assign_pairs(ZarisTopology *topology, const ZarisReply *slots, int node)
 		return false;
 	for (size_t i = 0; i < slots->count / 2; i++)
 	{
-		ZarisReply	first;
-		ZarisReply	last;
+		ZarisReply first;
+		ZarisReply last;
 
 		if (!take_pair(&walk, &first, &last) ||
 			first.type != ZARIS_REPLY_INTEGER || last.type != ZARIS_REPLY_INTEGER)
@@ -240,16 +241,16 @@ static bool
 read_shard(ZarisTopology *topology, const ZarisReply *shard, const ZarisAddress *origin)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(shard);
-	ZarisReply	slots = {0};
-	ZarisReply	nodes = {0};
-	int			primary;
+	ZarisReply	   slots = {0};
+	ZarisReply	   nodes = {0};
+	int			   primary;
 
 	if (!is_list(shard) || shard->count % 2 != 0)
 		return false;
 	for (size_t i = 0; i < shard->count / 2; i++)
 	{
-		ZarisReply	name;
-		ZarisReply	value;
+		ZarisReply name;
+		ZarisReply value;
 
 		if (!take_pair(&walk, &name, &value))
 			return false;
@@ -259,7 +260,7 @@ read_shard(ZarisTopology *topology, const ZarisReply *shard, const ZarisAddress 
 			nodes = value;
 	}
 	return is_list(&nodes) && add_shard_nodes(topology, &nodes, origin, &primary) &&
-		assign_pairs(topology, &slots, primary);
+		   assign_pairs(topology, &slots, primary);
 }
 
 ZarisStatus
@@ -272,7 +273,7 @@ zaris_resp_read_shards(const ZarisReply *reply, const ZarisAddress *origin, Zari
 		return malformed(problem);
 	for (size_t i = 0; i < reply->count; i++)
 	{
-		ZarisReply	shard;
+		ZarisReply shard;
 
 		if (!take_whole(&walk, &shard) || !read_shard(topology, &shard, origin))
 			return malformed(problem);
@@ -287,8 +288,8 @@ static void
 find_ip(const ZarisReply *metadata, NodeText *node)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(metadata);
-	ZarisReply	name;
-	ZarisReply	value;
+	ZarisReply	   name;
+	ZarisReply	   value;
 
 	for (size_t i = 0; i < metadata->count / 2 && take_pair(&walk, &name, &value); i++)
 		if (zaris_reply_equals(&name, "ip"))
@@ -300,9 +301,9 @@ static bool
 parse_slots_node(const ZarisReply *reply, NodeText *node)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
-	ZarisReply	item;
+	ZarisReply	   item;
 
-	*node = (NodeText) {0};
+	*node = (NodeText){0};
 	if (!is_list(reply) || reply->count < 2 || !take_whole(&walk, &node->endpoint) ||
 		!take_whole(&walk, &item) || item.type != ZARIS_REPLY_INTEGER || item.integer < 0 || item.integer > 65535)
 		return false;
@@ -324,18 +325,18 @@ static bool
 read_range(ZarisTopology *topology, const ZarisReply *range, const ZarisAddress *origin)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(range);
-	ZarisReply	first;
-	ZarisReply	last;
-	int			primary = -1;
+	ZarisReply	   first;
+	ZarisReply	   last;
+	int			   primary = -1;
 
 	if (!is_list(range) || range->count < 3 || !take_pair(&walk, &first, &last) ||
 		first.type != ZARIS_REPLY_INTEGER || last.type != ZARIS_REPLY_INTEGER)
 		return false;
 	for (size_t i = 2; i < range->count; i++)
 	{
-		ZarisReply	item;
-		NodeText	node;
-		int			index;
+		ZarisReply item;
+		NodeText   node;
+		int		   index;
 
 		if (!take_whole(&walk, &item) || !parse_slots_node(&item, &node))
 			return false;
@@ -362,7 +363,7 @@ zaris_resp_read_slots(const ZarisReply *reply, const ZarisAddress *origin, Zaris
 		return malformed(problem);
 	for (size_t i = 0; i < reply->count; i++)
 	{
-		ZarisReply	range;
+		ZarisReply range;
 
 		if (!take_whole(&walk, &range) || !read_range(topology, &range, origin))
 			return malformed(problem);
@@ -376,7 +377,7 @@ zaris_resp_read_slots(const ZarisReply *reply, const ZarisAddress *origin, Zaris
 static int
 add_origin(ZarisTopology *topology, const ZarisAddress *origin, ZarisRole role)
 {
-	int			index = zaris_topology_add_node(topology, origin->host, strlen(origin->host), origin->port);
+	int index = zaris_topology_add_node(topology, origin->host, strlen(origin->host), origin->port);
 
 	if (index >= 0)
 	{
@@ -397,7 +398,7 @@ zaris_resp_single_node(const ZarisAddress *origin, ZarisTopology *topology)
 static bool
 read_port(const ZarisReply *reply, int *port)
 {
-	uint64_t	number;
+	uint64_t number;
 
 	if (reply->type == ZARIS_REPLY_INTEGER && reply->integer > 0 && reply->integer <= 65535)
 		number = (uint64_t) reply->integer;
@@ -411,19 +412,19 @@ read_port(const ZarisReply *reply, int *port)
 static bool
 read_primary(ZarisTopology *topology, ZarisReplyWalk *walk, const ZarisAddress *origin)
 {
-	ZarisReply	item;
+	ZarisReply item;
 
 	zaris_resp_single_node(origin, topology);
 	if (!take_whole(walk, &item) || !zaris_reply_take(walk, &item) || !is_list(&item))
 		return false;
 	for (size_t left = item.count; left > 0; left--)
 	{
-		ZarisReply	replica;
+		ZarisReply	   replica;
 		ZarisReplyWalk inside;
-		ZarisReply	host;
-		ZarisReply	port_text;
-		int			port;
-		int			index;
+		ZarisReply	   host;
+		ZarisReply	   port_text;
+		int			   port;
+		int			   index;
 
 		if (!take_whole(walk, &replica) || !is_list(&replica) || replica.count < 2)
 			return false;
@@ -443,12 +444,12 @@ read_primary(ZarisTopology *topology, ZarisReplyWalk *walk, const ZarisAddress *
 static bool
 read_replica(ZarisTopology *topology, ZarisReplyWalk *walk, const ZarisAddress *origin)
 {
-	ZarisReply	host;
-	ZarisReply	port_text;
-	ZarisReply	state;
-	int			port;
-	int			primary;
-	int			replica;
+	ZarisReply host;
+	ZarisReply port_text;
+	ZarisReply state;
+	int		   port;
+	int		   primary;
+	int		   replica;
 
 	zaris_topology_reset(topology, 1);
 	if (!take_pair(walk, &host, &port_text) || !has_text(&host) || !read_port(&port_text, &port) ||
@@ -464,14 +465,14 @@ read_replica(ZarisTopology *topology, ZarisReplyWalk *walk, const ZarisAddress *
 	replica = add_origin(topology, origin, ZARIS_ROLE_REPLICA);
 	if (replica >= 0)
 		topology->nodes[replica].primary = primary;
-	return replica >= 0 && replica != primary;	/* a replica of itself: two nodes behind one address */
+	return replica >= 0 && replica != primary; /* a replica of itself: two nodes behind one address */
 }
 
 ZarisStatus
 zaris_resp_read_role(const ZarisReply *reply, const ZarisAddress *origin, ZarisTopology *topology, const char **problem)
 {
 	ZarisReplyWalk walk = zaris_reply_walk(reply);
-	ZarisReply	role;
+	ZarisReply	   role;
 
 	if (!is_list(reply) || reply->count < 2 || !take_whole(&walk, &role))
 		return malformed(problem);

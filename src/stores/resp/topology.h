@@ -34,4 +34,4 @@ extern void zaris_resp_single_node(const ZarisAddress *origin, ZarisTopology *to
 /* The number behind "name:" in the text of INFO or CLUSTER INFO; false: it is not there. */
 extern bool zaris_resp_info_number(const ZarisReply *reply, const char *name, uint64_t *number);
 
-#endif							/* ZARIS_RESP_TOPOLOGY_H */
+#endif /* ZARIS_RESP_TOPOLOGY_H */

@@ -27,7 +27,7 @@ use strict;
 use warnings;
 
 use Carp;
-use List::Util qw(first);
+use List::Util qw(any first);
 use Time::HiRes qw(sleep time);
 use Zaris::Mover;
 use Zaris::Node;
@@ -55,6 +55,7 @@ sub launch
 	my @ports = Zaris::Process::free_ports(2 * $n_nodes);
 	$self->{ports} = [ @ports[ 0 .. $n_nodes - 1 ] ];
 	$self->{bus_ports} = [ @ports[ $n_nodes .. 2 * $n_nodes - 1 ] ];
+	$self->{shard_ids} = Zaris::Node::has_shard_ids($self->{server} // Zaris::Node::server());
 	$self->{nodes} = [ map { $self->_make_node($_) } 0 .. $n_nodes - 1 ];
 	$_->launch for @{ $self->{nodes} };
 	return $self;
@@ -75,6 +76,7 @@ sub _make_node
 		port => $self->{ports}[$n],
 		directory => $directory,
 		password => $self->{password},
+		$self->{server} ? (server => $self->{server}) : (),
 		args => [
 			'--cluster-enabled', 'yes', '--cluster-port', $self->{bus_ports}[$n],
 			'--cluster-config-file', 'nodes.conf', '--cluster-node-timeout', $self->{node_timeout},
@@ -100,7 +102,8 @@ sub _write_nodes_conf
 		  $n < $primaries
 		  ? "${flags}master - 0 0 " . ($shard + 1) . " connected $first-" . ($last - 1)
 		  : "${flags}slave " . $self->id($shard) . " 0 0 " . ($shard + 1) . " connected";
-		push @lines, $self->id($n) . " 127.0.0.1:$self->{ports}[$n]\@$self->{bus_ports}[$n] $role";
+		my $auxiliary = $self->{shard_ids} ? sprintf(',,shard-id=%040x', $shard + 1) : '';
+		push @lines, $self->id($n) . " 127.0.0.1:$self->{ports}[$n]\@$self->{bus_ports}[$n]$auxiliary $role";
 	}
 	open(my $file, '>', $path) or croak "could not write $path: $!";
 	print $file map { "$_\n" } @lines, 'vars currentEpoch ' . scalar(@lines) . ' lastVoteEpoch 0';
@@ -221,7 +224,12 @@ sub load
 	return;
 }
 
-# The order that loses nothing: importing, migrating, the keys, then the target learns first that it is the owner.
+# The order that loses nothing: importing, migrating, the keys, then the target learns first that it is the owner, and
+# tells all others.
+#
+# Only when they have heard of it are they told by command too.  A command that comes before the target's own message
+# makes older messages of the target, still on their way, look as if it gave the slot back; Redis 7.0 remembers that
+# and may later take the slot from its owner, and then nobody owns it.
 sub move_slot
 {
 	my ($self, $slot, $to) = @_;
@@ -231,33 +239,35 @@ sub move_slot
 	$self->ask($from, 'CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $self->id($to));
 	$self->migrate_keys($slot, $from, $to);
 	$self->ask($to, 'CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to));
+	eval { $self->_wait_until_agreed($slot, $to, 0.5) };
 	$self->_let_go($slot, $from, $to);
 	for my $n (grep { $_ != $from && $_ != $to } $self->primaries)
 	{
 		$self->ask($n, 'CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to));
 	}
-	$self->_wait_until_agreed($slot, $to);
+	$self->_wait_until_agreed($slot, $to, 20);
 	return;
 }
 
 # A target raises its epoch above all that it has heard of.  If the next move came before everybody has heard of this
-# one, two nodes could take the same epoch, and a slot could end without an owner.
+# one, two nodes could take the same epoch.
 sub _wait_until_agreed
 {
-	my ($self, $slot, $to) = @_;
+	my ($self, $slot, $to, $seconds) = @_;
 	my $id = $self->id($to);
 	my $agrees = sub {
 		my ($n, $epoch) = @_;
 		my ($heard, $ranges) =
 		  $self->ask($n, 'CLUSTER', 'NODES') =~ /^$id \S+ \S+ \S+ \S+ \S+ (\d+) \S+ ?([^\n]*)/m;
-		return $heard == $epoch && first { /^(\d+)(?:-(\d+))?$/ && $1 <= $slot && $slot <= ($2 // $1) } split(/ /, $ranges);
+		return $heard == $epoch && any { /^(\d+)(?:-(\d+))?$/ && $1 <= $slot && $slot <= ($2 // $1) } split(/ /, $ranges);
 	};
 	Zaris::Process::wait_until(
 		"all primaries know that slot $slot lies on node $to",
 		sub {
 			my ($epoch) = $self->ask($to, 'CLUSTER', 'INFO') =~ /cluster_my_epoch:(\d+)/;
 			return !grep { !$agrees->($_, $epoch) } $self->primaries;
-		});
+		},
+		$seconds);
 	return;
 }
 

@@ -31,6 +31,15 @@ sub server
 	croak "no server to test with: @names not found in $ENV{PATH}";
 }
 
+# Since Redis 7.2, and in every Valkey, nodes belong to shards that have ids.
+sub has_shard_ids
+{
+	my ($server) = @_;
+	my ($name, $major, $minor) = `$server --version` =~ /^(\w+) server v=(\d+)\.(\d+)/i
+	  or croak "$server does not tell its version";
+	return $name =~ /valkey/i || $major > 7 || $major == 7 && $minor >= 2;
+}
+
 # port, directory, args => [ ... ], password, path (of a unix socket)
 sub new
 {

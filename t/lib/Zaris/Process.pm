@@ -163,7 +163,7 @@ sub wait_until
 		my $value = eval { $condition->() };
 		return $value if $value;
 		croak "timed out waiting until $what" . ($@ ? ": $@" : '') if time() >= $end;
-		sleep(0.005);
+		sleep(0.002);
 	}
 }
 
