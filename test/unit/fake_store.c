@@ -771,7 +771,7 @@ driver_connections(ZarisStore *fake)
 
 static ZarisStoreDriver driver = {
 	ZARIS_STORE_VERSION, "fake", 0, ZARIS_SCHEME_RESP, driver_open, driver_close, driver_fetch_map, fake_slot,
-	driver_submit, driver_flush, driver_detach, driver_disconnect, driver_connections};
+	driver_submit, driver_flush, driver_detach, driver_disconnect, NULL, driver_connections};
 
 /* the map */
 
