@@ -94,9 +94,10 @@ struct ZarisLoop
 	ZarisLink streams;
 	ZarisLink due;
 	ZarisLink timers;
-	ZarisLink running;	   /* timers that are set, in no order: they are few */
-	uint64_t  earliest_us; /* no timer fires before it */
-	char	 *buffer;	   /* shared: a callback uses what it needs before it returns */
+	ZarisLink running;			 /* timers that are set, in no order: they are few */
+	uint64_t  earliest_us;		 /* of the timers that are set */
+	bool	  earliest_is_stale; /* it may be too early: one was stopped or moved */
+	char	 *buffer;			 /* shared: a callback uses what it needs before it returns */
 };
 
 /* The text for an errno; static as long as libuv knows the code. */
@@ -165,6 +166,22 @@ zaris_loop_fd(ZarisLoop *loop)
 	return uv_backend_fd(&loop->uv);
 }
 
+static void
+look_for_earliest(ZarisLoop *loop)
+{
+	if (!loop->earliest_is_stale)
+		return;
+	loop->earliest_is_stale = false;
+	loop->earliest_us = UINT64_MAX;
+	for (ZarisLink *link = loop->running.next; link != &loop->running; link = link->next)
+	{
+		const ZarisTimer *timer = ZARIS_OF_LINK(const ZarisTimer, running, link);
+
+		if (timer->at_us < loop->earliest_us)
+			loop->earliest_us = timer->at_us;
+	}
+}
+
 int
 zaris_loop_timeout_ms(ZarisLoop *loop)
 {
@@ -177,6 +194,7 @@ zaris_loop_timeout_ms(ZarisLoop *loop)
 	/* Work that libuv has put off to its next run. It also says 0 for a loop with nothing in it: no reason to spin. */
 	if (uv_loop_alive(&loop->uv) && uv_backend_timeout(&loop->uv) == 0)
 		return 0;
+	look_for_earliest(loop);
 	if (loop->earliest_us == UINT64_MAX)
 		return -1;
 
@@ -698,10 +716,19 @@ zaris_timer_create(ZarisLoop *loop, void (*fired)(void *context), void *context)
 	return timer;
 }
 
+/* Take it out of those that are set. Who was the earliest is looked up when it is asked for. */
+static void
+unset_timer(ZarisTimer *timer)
+{
+	if (!zaris_link_is_alone(&timer->running) && timer->at_us <= timer->loop->earliest_us)
+		timer->loop->earliest_is_stale = true;
+	zaris_link_remove(&timer->running);
+}
+
 bool
 zaris_timer_set(ZarisTimer *timer, uint64_t at_us)
 {
-	zaris_link_remove(&timer->running);
+	unset_timer(timer);
 	zaris_link_add(&timer->loop->running, &timer->running);
 	timer->at_us = at_us;
 	if (at_us < timer->loop->earliest_us)
@@ -709,11 +736,10 @@ zaris_timer_set(ZarisTimer *timer, uint64_t at_us)
 	return true;
 }
 
-/* earliest_us may now be too early, which costs one look in vain. */
 void
 zaris_timer_stop(ZarisTimer *timer)
 {
-	zaris_link_remove(&timer->running);
+	unset_timer(timer);
 }
 
 void
@@ -721,7 +747,7 @@ zaris_timer_destroy(ZarisTimer *timer)
 {
 	if (timer == NULL)
 		return;
-	zaris_link_remove(&timer->running);
+	unset_timer(timer);
 	zaris_link_remove(&timer->known);
 	free(timer);
 }

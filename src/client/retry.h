@@ -81,7 +81,7 @@ typedef struct ZarisRetryDecision
  *	 3. A write sent without an answer taints the operation.
  *	 4. Disabled: the raw status, after one attempt (OutcomeUnknown for a tainted write).
  *	 5. A redirect with a target is followed while hops < 5; a visited target pauses 2, 4, 8 ms first and awaits
- *		a refresh.
+ *		a refresh.  Not with max_attempts 1, which sends once; the map learns from the redirect all the same.
  *	 6. The attempt budget, then the deadline: a delay that would reach the deadline is not begun
  *		(DeadlineExceeded; OutcomeUnknown for a tainted write), so that the last word is the store's.
  */

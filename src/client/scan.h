@@ -6,13 +6,13 @@
  * a book of slots (DESIGN 12):
  *
  *	 1. Each primary says which slots it owns and which of them are open (migrating or importing).
- *	 2. All primaries are scanned at once, page after page; a key counts only if its slot was owned and
- *		not open on that node when the scan began.  128-bit fingerprints of the keys given out drop duplicates.
- *	 3. When a node is through, it is asked again.  A slot is done if the node's epoch is the same and it owned it all
- *		along.  All other slots are still to be done.
- *	 4. What is still to be done is listed slot by slot on its present owner, with the owner's state before
- *		and after in the same pipeline; for an open slot first the source, then the target, then the source's
- *		state again (keys only travel from source to target).  Until all slots are done, or the budget is spent.
+ *	 2. All primaries are scanned at once, page after page; a key counts only if its node owned the slot when that
+ *		node's scan began.  128-bit fingerprints of the keys given out drop duplicates.
+ *	 3. When a node is through, it is asked again.  A slot is done if the node's epoch is the same, it owned it all
+ *		along, and it is not open.  For an open one the node that it migrates to is walked as well, then the source
+ *		is asked once more (keys only travel from source to target).  All other slots are still to be done.
+ *	 4. What is still to be done is listed slot by slot on its present owner, with the owner's state before and
+ *		after in the same pipeline, and goes on as in 3.  Until all slots are done, or the budget is spent.
  *
  * A slot without an owner, a node that cannot be reached within the budget, or slots that will not hold
  * still end the scan with an error.
@@ -27,7 +27,9 @@
  *
  *		scan = zaris_scan_begin(client, &request);
  *		while ((step = zaris_scan_next(scan, &record)) != ZARIS_SCAN_END)
- *			ROW: use record;  WAIT: turn the client and wait;  FAILED: zaris_scan_failure()
+ *			ROW: use record;  FAILED: zaris_scan_failure()
+ *			WAIT: turn the client, ask for the next again, and only if that says WAIT too sleep for as long as
+ *			zaris_client_timeout_ms() says (what came with the turn may be answered with new requests)
  *		zaris_scan_end(scan);			-- or zaris_scan_abandon(scan) on an error path
  */
 #ifndef ZARIS_CLIENT_SCAN_H

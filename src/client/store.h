@@ -174,7 +174,10 @@ typedef struct ZarisStoreDriver
 	 */
 	void (*detach)(ZarisStore *store, struct ZarisBatch *batch, bool broken);
 
-	/* Break off what was sent but not answered to this node; each ends as TransportError, Unknown. */
+	/*
+	 * Close the connection to this node.  What is not answered ends as TransportError: in doubt, or NotSent where not
+	 * every byte of it had left.  The answers may come out of this call.
+	 */
 	void (*disconnect)(ZarisStore *store, int id);
 
 	/*
