@@ -70,7 +70,7 @@ const ZarisOption zaris_option_table[] = {
 	{"layout", TABLE, ZARIS_OPTION_CHOICE, "string|hash", 0, 0, "string",
 	 "what a key holds: one value, or a hash with a field for each column"},
 	{"versioning", TABLE, ZARIS_OPTION_CHOICE, "content", 0, 0, "content",
-	 "what a record's version is made from"},
+	 "what a record's version is made from; an embedded store counts its writes instead"},
 	{"write_mode", TABLE, ZARIS_OPTION_CHOICE, "immediate", 0, 0, "immediate",
 	 "when writes are sent: as the statement runs"},
 	{"read_only", TABLE, ZARIS_OPTION_BOOLEAN, NULL, 0, 0, "false",
