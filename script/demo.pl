@@ -147,7 +147,7 @@ printf "PostgreSQL %s and a cluster of three primaries with a replica each are u
 
 say_that('An application keeps its data in the cluster, say by these commands:');
 print "\n    HSET customer:1 name 'Ada Lovelace' email ada\@example.com visits 1\n    ... customer:", CUSTOMERS,
-  "\n    SET  cart:1 '{\"items\": [3, 5]}' EX 86400\n    ...\n";
+  "\n    SET  cart:1 '{\"items\": [1, 1]}' EX 86400\n    ...\n";
 for my $id (1 .. CUSTOMERS)
 {
 	my $name = $id == 1 ? 'Ada Lovelace' : $id == 2 ? 'Alan Turing' : $id == 3 ? 'Grace Hopper' : "Customer $id";

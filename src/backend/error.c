@@ -248,7 +248,7 @@ hint_text(const Report *report)
 	switch (report->status)
 	{
 		case ZARIS_CONFLICT:
-			return "Retry the transaction.";
+			return "Read the record again, then repeat the statement. What this transaction wrote before stays written.";
 		case ZARIS_MOVED:
 		case ZARIS_OWNERSHIP_CHANGING:
 		case ZARIS_REPLICA_WRITE_REJECTED:

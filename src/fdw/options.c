@@ -38,10 +38,9 @@
 #define YEAR_MS INT64_C(31557600000)
 
 #define CONNECT_TIMEOUT_MS 5000
-#define DEFAULT_URL		   "zaris://inproc/main"
 
 const ZarisOption zaris_option_table[] = {
-	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, DEFAULT_URL,
+	{"url", SERVER, ZARIS_OPTION_URL, NULL, 0, 0, "zaris://inproc/main",
 	 "where the store is: zaris://inproc/NAME, redis://host[:port],...[/database], valkey:// likewise, or unix:///path"},
 	{"max_attempts", SERVER, ZARIS_OPTION_INTEGER, NULL, 1, 1000, "3",
 	 "how often an operation is sent at most"},
@@ -382,7 +381,7 @@ server_url(List *options, ZarisUrl *url)
 {
 	const char *text = zaris_option_text(options, "url");
 
-	parse_url(text ? text : DEFAULT_URL, url);
+	parse_url(text ? text : find_option("url", SERVER)->fallback, url);
 }
 
 /*
