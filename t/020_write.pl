@@ -546,6 +546,19 @@ $fake->stop;
 
 $session->close;
 $other->close;
+# ---- what is stored means the same in every session, whatever it has set
+
+$pg->sql('CREATE SCHEMA near; CREATE SCHEMA far; CREATE TABLE near.thing (); CREATE TABLE far.thing ();
+	CREATE DOMAIN relation AS regclass; CREATE TYPE couple AS (n int, m regclass)');
+$pg->table('setting', 'id int, r regclass, a regclass[], d relation, p couple, x xml', key => 'setting:<id>', layout => 'hash');
+$pg->sql("SET search_path = near, public;
+	INSERT INTO setting VALUES (1, 'thing', '{thing}', 'thing', ROW(1, 'thing'), 'a<b/>')");
+is( $pg->sql("SET search_path = far, public; SET xmloption = document;
+	SELECT r::oid = 'near.thing'::regclass, a[1]::oid = 'near.thing'::regclass, d::oid = 'near.thing'::regclass,
+		(p).m::oid = 'near.thing'::regclass, x FROM setting"),
+	't|t|t|t|a<b/>',
+	'names of objects and xml do not depend on search_path and xmloption');
+
 done_testing();
 
 sub version

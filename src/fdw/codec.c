@@ -44,11 +44,12 @@ pin(const char *name, const char *value)
  * the nest: -1 = there is nothing to unpin.
  */
 static int
-pin_settings(void)
+pin_settings(const ZarisColumn *column)
 {
-	int nest;
+	bool reads_session = zaris_column_reads_session(column);
+	int	 nest;
 
-	if (DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 &&
+	if (!reads_session && DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 &&
 		bytea_output == BYTEA_OUTPUT_HEX)
 		return -1;
 	nest = NewGUCNestLevel();
@@ -57,6 +58,12 @@ pin_settings(void)
 	pin("bytea_output", "hex");
 	if (extra_float_digits <= 0)
 		pin("extra_float_digits", "3");
+	if (reads_session)
+	{
+		pin("search_path", "pg_catalog");
+		pin("xmloption", "content");
+		pin("lc_monetary", "C");
+	}
 	return nest;
 }
 
@@ -108,7 +115,7 @@ decode_by_input(const ZarisTable *table, const ZarisColumn *column, ZarisBytes b
 	Datum				 value;
 
 	error_context_stack = &callback;
-	nest = pin_settings();
+	nest = pin_settings(column);
 	value = InputFunctionCall(input, text, column->input_ioparam, column->typmod);
 	unpin_settings(nest);
 	error_context_stack = callback.previous;
@@ -161,7 +168,7 @@ zaris_codec_decode(const ZarisTable *table, const ZarisColumn *column, ZarisByte
 static ZarisBytes
 encode_by_output(const ZarisColumn *column, Datum value)
 {
-	int	  nest = pin_settings();
+	int	  nest = pin_settings(column);
 	char *text = OutputFunctionCall(zaris_column_output(column), value);
 
 	unpin_settings(nest);

@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/typcache.h"
 
 #define DEFAULT_FETCH_SIZE 1000
 #define DEFAULT_BATCH_SIZE 1000
@@ -64,6 +65,65 @@ zaris_column_output(const ZarisColumn *column)
 		fmgr_info_cxt(function, &mine->output, column->context);
 	}
 	return &mine->output;
+}
+
+static bool type_reads_session(Oid type);
+
+static bool
+composite_reads_session(Oid type)
+{
+	TupleDesc description = lookup_rowtype_tupdesc(type, -1);
+	bool	  reads = false;
+
+	for (int i = 0; i < description->natts && !reads; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(description, i);
+
+		reads = !attribute->attisdropped && type_reads_session(attribute->atttypid);
+	}
+	ReleaseTupleDesc(description);
+	return reads;
+}
+
+static bool
+type_reads_session(Oid type)
+{
+	Oid base = getBaseType(type);
+	Oid inner;
+
+	switch (base)
+	{
+		case REGPROCOID:
+		case REGPROCEDUREOID:
+		case REGOPEROID:
+		case REGOPERATOROID:
+		case REGCLASSOID:
+		case REGTYPEOID:
+		case REGCOLLATIONOID:
+		case REGCONFIGOID:
+		case REGDICTIONARYOID:
+		case XMLOID:
+		case MONEYOID:
+			return true;
+	}
+	inner = get_element_type(base);
+	if (!OidIsValid(inner))
+		inner = get_range_subtype(base);
+	if (!OidIsValid(inner))
+		inner = get_multirange_range(base);
+	if (OidIsValid(inner))
+		return type_reads_session(inner);
+	return get_typtype(base) == TYPTYPE_COMPOSITE && composite_reads_session(base);
+}
+
+bool
+zaris_column_reads_session(const ZarisColumn *column)
+{
+	ZarisColumn *mine = unconstify(ZarisColumn *, column);
+
+	if (mine->reads_session == 0)
+		mine->reads_session = type_reads_session(column->type) ? 1 : -1;
+	return mine->reads_session > 0;
 }
 
 /* The type's side of a column. */

@@ -65,6 +65,7 @@ typedef struct ZarisColumn
 	MemoryContext		context;	   /* the table's */
 	FmgrInfo			input, output; /* through zaris_column_input and _output only: filled in when first used */
 	Oid					input_ioparam;
+	signed char			reads_session; /* through zaris_column_reads_session only: 1 yes, -1 no, 0 not asked yet */
 } ZarisColumn;
 
 typedef struct ZarisTemplatePart
@@ -102,6 +103,12 @@ extern ZarisTable *zaris_table_open(Relation relation);
 /* The declared type's functions; input checks domains and typmods. */
 extern FmgrInfo *zaris_column_input(const ZarisColumn *column);
 extern FmgrInfo *zaris_column_output(const ZarisColumn *column);
+
+/*
+ * Whether the type's text form depends on settings that other types do not know: names of objects (regclass and the
+ * like) on search_path, xml on xmloption, money on lc_monetary; also inside arrays, ranges, domains and composites.
+ */
+extern bool zaris_column_reads_session(const ZarisColumn *column);
 
 /* Check a template's form only: no columns yet. False: *problem is a static sentence. */
 extern bool zaris_template_check(const char *text, const char **problem);
