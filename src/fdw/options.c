@@ -493,16 +493,6 @@ zaris_option_boolean(List *options, const char *name, bool fallback)
 	return value ? parse_boolean(option_of_kind(name, ZARIS_OPTION_BOOLEAN), value) : fallback;
 }
 
-int
-zaris_options_integer_for_table(Oid relid, const char *name, int fallback)
-{
-	ForeignTable *table = GetForeignTable(relid);
-
-	if (zaris_option_text(table->options, name) != NULL)
-		return zaris_option_integer(table->options, name, fallback);
-	return zaris_option_integer(GetForeignServer(table->serverid)->options, name, fallback);
-}
-
 /*
  * Sessions
  */

@@ -56,7 +56,4 @@ extern bool	 zaris_option_boolean(List *options, const char *name, bool fallback
 /* The session for a server as a user: found, or opened from the catalog's options. Raises. */
 extern ZarisSession *zaris_options_session(Oid serverid, Oid userid);
 
-/* A table's option, else its server's, else the fallback. */
-extern int zaris_options_integer_for_table(Oid relid, const char *name, int fallback);
-
 #endif /* ZARIS_FDW_OPTIONS_H */
